@@ -1,0 +1,128 @@
+//! `oversold check`: the verdict again, from stored histories and ledgers, without Redis.
+
+use std::path::{Path, PathBuf};
+
+use super::run::conclude;
+use super::session::{Failure, Session};
+use super::trial::{HISTORY, LEDGER, judge, merge};
+use crate::check::{Judge, Judgement};
+use crate::history::file::{self, Header};
+use crate::plan::Plan;
+use crate::report::{Report, Trial, terminal};
+use crate::store::sqlite;
+use crate::summary::Summary;
+use crate::verdict::Exit;
+
+/// How deep a run's folder goes: run, lock, seed.
+const DEEP: u32 = 3;
+
+/// Checks what is stored in a run's folder, or one history.
+pub fn check(stored: &Path, session: &Session) -> Result<Exit, Failure> {
+    let histories = histories(stored, DEEP)?;
+    if histories.is_empty() {
+        let place = stored.display();
+        return Err(Failure::usage(format!(
+            "{place}: no {HISTORY} here or below"
+        )));
+    }
+    let mut groups: Vec<Group> = Vec::new();
+    for history in &histories {
+        let (header, trial, judgement) = again(history)?;
+        let plan = header.plan;
+        let same = |group: &&mut Group| {
+            (&group.plan.scenario, &group.plan.lock.kind) == (&plan.scenario, &plan.lock.kind)
+        };
+        let seed = plan.seed;
+        match groups.iter_mut().find(same) {
+            Some(group) => group.add(seed, trial, judgement),
+            None => {
+                let mut group = Group::new(plan, header.server);
+                group.add(seed, trial, judgement);
+                groups.push(group);
+            }
+        }
+    }
+    let reports: Vec<Report> = groups.into_iter().map(Group::merge).collect();
+    for report in &reports {
+        session.say(&terminal::summary(report));
+    }
+    conclude(&reports, session)
+}
+
+/// The trials of one lock in one scenario.
+struct Group {
+    plan: Plan,
+    server: String,
+    trials: Vec<Trial>,
+    judged: Vec<(u64, Judgement)>,
+}
+
+impl Group {
+    fn new(plan: Plan, server: String) -> Group {
+        Group {
+            plan,
+            server,
+            trials: vec![],
+            judged: vec![],
+        }
+    }
+
+    fn add(&mut self, seed: u64, trial: Trial, judgement: Judgement) {
+        self.trials.push(trial);
+        self.judged.push((seed, judgement));
+    }
+
+    fn merge(mut self) -> Report {
+        // Folders are sorted as words; trials by their seeds.
+        self.trials.sort_by_key(|trial| trial.seed);
+        self.judged.sort_by_key(|(seed, _)| *seed);
+        self.plan.seed = self
+            .trials
+            .first()
+            .map_or(self.plan.seed, |trial| trial.seed);
+        merge(&self.plan, &self.server, &self.judged, self.trials)
+    }
+}
+
+fn histories(stored: &Path, deep: u32) -> Result<Vec<PathBuf>, Failure> {
+    if stored.is_file() {
+        return Ok(vec![stored.to_owned()]);
+    }
+    let here = stored.join(HISTORY);
+    if here.is_file() {
+        return Ok(vec![here]);
+    }
+    let at = |why: std::io::Error| Failure::usage(format!("{}: {why}", stored.display()));
+    let mut folders = Vec::new();
+    for entry in std::fs::read_dir(stored).map_err(at)? {
+        let path = entry.map_err(at)?.path();
+        if path.is_dir() && deep > 1 {
+            folders.push(path);
+        }
+    }
+    folders.sort();
+    let below = folders.iter().map(|folder| histories(folder, deep - 1));
+    Ok(below.collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+fn again(history: &Path) -> Result<(Header<Plan>, Trial, Judgement), Failure> {
+    let folder = history.parent().unwrap_or(Path::new("."));
+    let (header, events) = file::read::<Plan>(history).map_err(Failure::usage)?;
+    let mut judged = Judge::new(&header.plan, header.keys.len());
+    let mut summary = Summary::default();
+    for event in events {
+        let event = event.map_err(Failure::usage)?;
+        judged.event(&event);
+        summary.event(&event);
+    }
+    let ledger = folder.join(LEDGER);
+    if !ledger.is_file() {
+        let ledger = ledger.display();
+        return Err(Failure::usage(format!(
+            "{ledger}: the history's ledger is not beside it"
+        )));
+    }
+    let ledger = sqlite::ledger(&ledger).map_err(Failure::usage)?;
+    let (trial, judgement) = judge(&header.plan, folder, judged, ledger, &summary);
+    Ok((header, trial, judgement))
+}

@@ -1,0 +1,50 @@
+//! `oversold compare`: the same plan under several locks, one table.
+
+use std::path::PathBuf;
+
+use super::session::{Failure, Session, scenarios, worst};
+use super::trial::{conduct, new_folder};
+use crate::lock;
+use crate::plan::{Overrides, Plan};
+use crate::report::terminal;
+use crate::topology;
+use crate::verdict::Exit;
+
+/// Runs one scenario under each of some locks; all of them if none is named.
+pub async fn compare(
+    named: PathBuf,
+    locks: &[String],
+    flags: &Overrides,
+    session: &Session,
+) -> Result<Exit, Failure> {
+    let scenarios = scenarios(&[named])?;
+    let [scenario] = scenarios.as_slice() else {
+        return Err(Failure::usage("compare takes one scenario file"));
+    };
+    session.check_outputs()?;
+    let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
+    let all: Vec<String> = lock::names().into_iter().map(str::to_owned).collect();
+    let locks = if locks.is_empty() { &all } else { locks };
+    let seeds = flags.seeds(scenario);
+    let folder = new_folder(&session.out, &scenario.name, seeds[0])?;
+    let mut reports = Vec::new();
+    for lock in locks {
+        let seeds = seeds.iter();
+        let plans: Vec<Plan> = seeds
+            .map(|seed| Plan::resolve(scenario, flags, lock, *seed))
+            .collect();
+        let folder = folder.join(lock);
+        reports.push(conduct(&plans, &binary, &folder, session).await?);
+        if session.interrupted().is_some() {
+            break;
+        }
+    }
+    session.say(&terminal::comparison(&reports));
+    let broken = reports.iter().find(|report| report.violated.count > 0);
+    if let Some(report) = broken {
+        session.say(&terminal::summary(report));
+    }
+    session.say(&format!("files     {}", folder.display()));
+    session.publish(&reports)?;
+    Ok(worst(&reports))
+}

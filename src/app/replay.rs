@@ -1,0 +1,68 @@
+//! `oversold replay`: stored plans again, as they were decided. A seed replays the plan and not
+//! the interleaving.
+
+use std::path::{Path, PathBuf};
+
+use super::run::conclude;
+use super::session::{Failure, Session};
+use super::trial::{PLAN, conduct, new_folder};
+use crate::plan::{Plan, SCHEMA_VERSION};
+use crate::report::terminal;
+use crate::topology;
+use crate::verdict::Exit;
+
+/// Runs the plan that is stored in a run's folder (or a plan file) again.
+pub async fn replay(stored: &Path, session: &Session) -> Result<Exit, Failure> {
+    let plans = plans(stored)?;
+    session.check_outputs()?;
+    let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
+    let mut reports = Vec::new();
+    // Plans of one lock are trials of one report.
+    for group in plans.chunk_by(|one, next| one.lock == next.lock) {
+        let folder = new_folder(&session.out, &group[0].scenario, group[0].seed)?;
+        let report = conduct(group, &binary, &folder, session).await?;
+        session.say(&terminal::summary(&report));
+        reports.push(report);
+        if session.interrupted().is_some() {
+            break;
+        }
+    }
+    conclude(&reports, session)
+}
+
+fn plans(stored: &Path) -> Result<Vec<Plan>, Failure> {
+    if stored.is_file() {
+        return Ok(vec![plan(stored)?]);
+    }
+    let here = stored.join(PLAN);
+    if here.is_file() {
+        return Ok(vec![plan(&here)?]);
+    }
+    let at = |why: std::io::Error| Failure::usage(format!("{}: {why}", stored.display()));
+    let entries = std::fs::read_dir(stored).map_err(at)?;
+    let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    folders.retain(|path| path.is_dir());
+    folders.sort();
+    let nested: Result<Vec<_>, _> = folders.iter().map(|folder| plans(folder)).collect();
+    let mut plans = nested?.concat();
+    plans.sort_by(|one, other| (&one.lock.kind, one.seed).cmp(&(&other.lock.kind, other.seed)));
+    match plans.is_empty() {
+        true => Err(Failure::usage(format!(
+            "{}: no {PLAN} here or below",
+            stored.display()
+        ))),
+        false => Ok(plans),
+    }
+}
+
+fn plan(path: &Path) -> Result<Plan, Failure> {
+    let at = |why: String| Failure::usage(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|why| at(why.to_string()))?;
+    let plan: Plan = serde_json::from_str(&text).map_err(|why| at(format!("not a plan: {why}")))?;
+    match plan.schema_version {
+        SCHEMA_VERSION => Ok(plan),
+        other => Err(at(format!(
+            "it has schema_version {other}, and this oversold reads {SCHEMA_VERSION}"
+        ))),
+    }
+}

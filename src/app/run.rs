@@ -1,0 +1,43 @@
+//! `oversold run`: scenarios through the whole flow; one summary, one exit code.
+
+use std::path::PathBuf;
+
+use super::session::{Failure, Session, scenarios, worst};
+use super::trial::{conduct, new_folder};
+use crate::plan::{Overrides, Plan};
+use crate::report::{Report, terminal};
+use crate::topology;
+use crate::verdict::Exit;
+
+/// Runs scenarios, each with its own lock or the one named by flag.
+pub async fn run(named: &[PathBuf], flags: &Overrides, session: &Session) -> Result<Exit, Failure> {
+    let scenarios = scenarios(named)?;
+    session.check_outputs()?;
+    let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
+    let mut reports = Vec::new();
+    for scenario in &scenarios {
+        let seeds = flags.seeds(scenario);
+        let lock = flags.lock(scenario);
+        let plans: Vec<Plan> = seeds
+            .iter()
+            .map(|seed| Plan::resolve(scenario, flags, lock, *seed))
+            .collect();
+        let folder = new_folder(&session.out, &scenario.name, seeds[0])?;
+        let report = conduct(&plans, &binary, &folder, session).await?;
+        session.say(&terminal::summary(&report));
+        reports.push(report);
+        if session.interrupted().is_some() {
+            break;
+        }
+    }
+    conclude(&reports, session)
+}
+
+/// Publishes the reports; several of them get a summary of their own.
+pub(super) fn conclude(reports: &[Report], session: &Session) -> Result<Exit, Failure> {
+    if reports.len() > 1 {
+        session.say(&terminal::overview(reports));
+    }
+    session.publish(reports)?;
+    Ok(worst(reports))
+}

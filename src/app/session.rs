@@ -1,0 +1,234 @@
+//! What all commands share: where results go, which server, who may interrupt; and how scenario
+//! files are found and read.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use tokio::sync::watch;
+
+use crate::check::Property;
+use crate::lock;
+use crate::report::{Report, json, junit};
+use crate::scenario::{Scenario, Vocabulary};
+use crate::verdict::{Exit, Signal};
+
+/// What all commands share.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// The server that was named, if one was.
+    pub redis_server: Option<PathBuf>,
+    /// The folder for reports.
+    pub out: PathBuf,
+    /// Where the JSON document goes, if anywhere.
+    pub json: Option<Output>,
+    /// Where the JUnit document goes, if anywhere.
+    pub junit: Option<Output>,
+    /// The signal to end early, once it has come.
+    pub interrupt: watch::Receiver<Option<Signal>>,
+}
+
+/// Where a document goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Standard output; the summary then gives way to standard error.
+    Stdout,
+    /// A file.
+    File(PathBuf),
+}
+
+impl std::str::FromStr for Output {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Output, Self::Err> {
+        Ok(match text {
+            "-" => Output::Stdout,
+            path => Output::File(path.into()),
+        })
+    }
+}
+
+/// Why a command could not do its work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// How the program ends.
+    pub exit: Exit,
+    /// What to tell the user.
+    pub message: String,
+}
+
+impl Failure {
+    /// The user's mistake.
+    pub fn usage(message: impl ToString) -> Failure {
+        Failure {
+            exit: Exit::Usage,
+            message: message.to_string(),
+        }
+    }
+
+    /// The machine's: no server, port, permission or disk.
+    pub fn environment(message: impl ToString) -> Failure {
+        Failure {
+            exit: Exit::Environment,
+            message: message.to_string(),
+        }
+    }
+}
+
+impl Session {
+    /// The signal that has come, if one has.
+    pub fn interrupted(&self) -> Option<Signal> {
+        *self.interrupt.borrow()
+    }
+
+    /// Prints for a person: to standard output, unless a document goes there.
+    pub fn say(&self, text: &str) {
+        let taken = [&self.json, &self.junit];
+        // A closed pipe is the reader's choice, and no reason to lose the exit code.
+        let _ = match taken.into_iter().flatten().any(|to| *to == Output::Stdout) {
+            true => writeln!(anstream::stderr(), "{text}"),
+            false => writeln!(anstream::stdout(), "{text}"),
+        };
+    }
+
+    /// Says before anything is run when a document could not be written at its end.
+    pub fn check_outputs(&self) -> Result<(), Failure> {
+        let writable = |folder: &Path| {
+            std::fs::create_dir_all(folder)
+                .and_then(|()| tempfile::tempfile_in(folder).map(drop))
+                .map_err(|why| {
+                    Failure::environment(format!(
+                        "{}: cannot write here: {why}\n  choose another folder: `--out DIR`",
+                        folder.display()
+                    ))
+                })
+        };
+        writable(&self.out)?;
+        for output in [&self.json, &self.junit].into_iter().flatten() {
+            if let Output::File(path) = output {
+                writable(folder_of(path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the documents that were asked for.
+    pub fn publish(&self, reports: &[Report]) -> Result<(), Failure> {
+        if let Some(to) = &self.json {
+            put(to, &json::render(reports))?;
+        }
+        if let Some(to) = &self.junit {
+            put(to, &junit::render(reports))?;
+        }
+        Ok(())
+    }
+}
+
+/// The folder of a file; a bare name's is this one.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn put(to: &Output, text: &str) -> Result<(), Failure> {
+    match to {
+        Output::Stdout => {
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            Ok(())
+        }
+        Output::File(path) => write(path, text),
+    }
+}
+
+/// Writes a file, or says which one could not be written.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text)
+        .map_err(|why| Failure::environment(format!("{}: {why}", path.display())))
+}
+
+/// The names that a scenario may use.
+pub(super) fn vocabulary() -> Vocabulary {
+    Vocabulary {
+        locks: lock::names(),
+        properties: Property::words(),
+    }
+}
+
+/// Reads every scenario that was named, all files of a folder, `-` for standard input. Tells the
+/// mistakes of all of them at once.
+pub(super) fn scenarios(named: &[PathBuf]) -> Result<Vec<Scenario>, Failure> {
+    let known = vocabulary();
+    let mut scenarios = Vec::new();
+    let mut problems = Vec::new();
+    for file in files(named)? {
+        let (name, text) = text_of(&file)?;
+        match Scenario::parse(&name, &text, &known) {
+            Ok(scenario) => scenarios.push(scenario),
+            Err(invalid) => problems.push(invalid.to_string()),
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(scenarios),
+        false => Err(Failure::usage(problems.join("\n\n"))),
+    }
+}
+
+fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in named {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let at = |why: std::io::Error| Failure::usage(format!("{}: {why}", path.display()));
+        let entries = std::fs::read_dir(path).map_err(at)?;
+        let paths: Result<Vec<PathBuf>, _> = entries.map(|e| e.map(|e| e.path())).collect();
+        let mut inside = paths.map_err(at)?;
+        inside.retain(|file| file.extension().is_some_and(|ending| ending == "toml"));
+        inside.sort();
+        if inside.is_empty() {
+            let folder = path.display();
+            return Err(Failure::usage(format!(
+                "{folder}: no scenario (*.toml) in this folder"
+            )));
+        }
+        files.extend(inside);
+    }
+    Ok(files)
+}
+
+fn text_of(file: &Path) -> Result<(String, String), Failure> {
+    let name = file.display().to_string();
+    if name == "-" {
+        let mut text = String::new();
+        let read = std::io::stdin().read_to_string(&mut text);
+        return read
+            .map(|_| (name, text))
+            .map_err(|why| Failure::usage(format!("standard input: {why}")));
+    }
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok((name, text)),
+        Err(why) => Err(Failure::usage(format!(
+            "{name}: {why}\n  `oversold list scenarios` tells which there are"
+        ))),
+    }
+}
+
+/// The worst of several exits. An interruption outranks all, for the results are partial.
+pub(super) fn worst(reports: &[Report]) -> Exit {
+    let exits = reports.iter().map(Report::exit);
+    exits.max_by_key(weight).unwrap_or(Exit::Inconclusive)
+}
+
+fn weight(exit: &Exit) -> u8 {
+    match exit {
+        Exit::Pass => 0,
+        Exit::Inconclusive => 1,
+        Exit::Violated => 2,
+        Exit::Environment => 3,
+        Exit::Usage => 4,
+        Exit::Interrupted(_) => 5,
+    }
+}

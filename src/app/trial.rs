@@ -1,0 +1,236 @@
+//! The trials of one lock in one scenario: each with servers, a store and a folder of its own.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use super::session::{Failure, Session, write};
+use crate::check::{Judge, Judgement, meet};
+use crate::clock::Clock;
+use crate::history::Event;
+use crate::history::file::{Header, SCHEMA_VERSION, Writer};
+use crate::history::recorder;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::report::{Report, Trial, hgrm, json, junit};
+use crate::run;
+use crate::store::Ledger;
+use crate::store::sqlite::{self, Sqlite};
+use crate::summary::Summary;
+use crate::topology::{Binary, Single};
+use crate::verdict::Verdict;
+use crate::workload;
+
+/// The files of a trial.
+pub(super) const PLAN: &str = "plan.json";
+pub(super) const HISTORY: &str = "history.jsonl";
+pub(super) const LEDGER: &str = "ledger.sqlite";
+
+/// How often progress is looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A new folder `<out>/<scenario>/<time>-<seed>`.
+pub(super) fn new_folder(out: &Path, scenario: &str, seed: u64) -> Result<PathBuf, Failure> {
+    let parent = out.join(scenario);
+    let at = |path: &Path, why| Failure::environment(format!("{}: {why}", path.display()));
+    std::fs::create_dir_all(&parent).map_err(|why| at(&parent, why))?;
+    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let name = format!("{}-{seed}", time.replace(':', "-"));
+    for again in 1..1000 {
+        let folder = match again {
+            1 => parent.join(&name),
+            n => parent.join(format!("{name}-{n}")),
+        };
+        match std::fs::create_dir(&folder) {
+            Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(why) => return Err(at(&folder, why)),
+            Ok(()) => return Ok(folder),
+        }
+    }
+    Err(at(
+        &parent,
+        std::io::Error::other("a thousand runs in one second"),
+    ))
+}
+
+/// Runs the trials of one lock in one scenario, and leaves a report in `folder`. An interruption
+/// ends the trial that is running and leaves out the rest.
+pub(super) async fn conduct(
+    plans: &[Plan],
+    binary: &Binary,
+    folder: &Path,
+    session: &Session,
+) -> Result<Report, Failure> {
+    let [first, ..] = plans else {
+        return Err(Failure::usage("no trial was asked for"));
+    };
+    warn_of_jitter(first).await;
+    let label = format!("{} / {}", first.scenario, first.lock.kind);
+    let mut progress = Progress::start(label, plans.len());
+    let mut judged = Vec::new();
+    let mut trials = Vec::new();
+    for plan in plans {
+        let folder = match plans.len() {
+            1 => folder.to_owned(),
+            _ => folder.join(format!("seed-{}", plan.seed)),
+        };
+        let (trial, judgement) = one(plan, binary, &folder, session, &mut progress).await?;
+        progress.step();
+        judged.push((plan.seed, judgement));
+        trials.push(trial);
+        if session.interrupted().is_some() {
+            break;
+        }
+    }
+    drop(progress);
+    let report = merge(first, &binary.version, &judged, trials);
+    leave(folder, &report)?;
+    Ok(report)
+}
+
+/// The report of some trials.
+pub(super) fn merge(
+    plan: &Plan,
+    server: &str,
+    judged: &[(u64, Judgement)],
+    trials: Vec<Trial>,
+) -> Report {
+    let judged: Vec<_> = judged.iter().map(|(seed, trial)| (*seed, trial)).collect();
+    let expected = meet(&plan.expect, &judged);
+    Report::new(plan, server, trials, expected)
+}
+
+/// Writes a report's own files.
+fn leave(folder: &Path, report: &Report) -> Result<(), Failure> {
+    let reports = std::slice::from_ref(report);
+    write(&folder.join("report.json"), &json::render(reports))?;
+    write(&folder.join("junit.xml"), &junit::render(reports))
+}
+
+/// What a recorder's thread does with events.
+struct Sink {
+    writer: Writer,
+    judge: Judge,
+    summary: Summary,
+    violations: Arc<AtomicU64>,
+}
+
+impl Sink {
+    fn take(&mut self, events: &[Event]) {
+        self.writer.append(events);
+        let before = self.judge.violations();
+        for event in events {
+            self.judge.event(event);
+            self.summary.event(event);
+        }
+        let new = self.judge.violations() - before;
+        self.violations.fetch_add(new, Ordering::Relaxed);
+    }
+}
+
+async fn one(
+    plan: &Plan,
+    binary: &Binary,
+    folder: &Path,
+    session: &Session,
+    progress: &mut Progress,
+) -> Result<(Trial, Judgement), Failure> {
+    std::fs::create_dir_all(folder)
+        .map_err(|why| Failure::environment(format!("{}: {why}", folder.display())))?;
+    let text = serde_json::to_string_pretty(plan).map_err(Failure::environment)?;
+    write(&folder.join(PLAN), &(text + "\n"))?;
+    let header = header(plan, binary);
+    let ledger = folder.join(LEDGER);
+    let store =
+        Sqlite::create(&ledger, &plan.workload, plan.guard).map_err(Failure::environment)?;
+    let sink = Sink {
+        writer: Writer::create(&folder.join(HISTORY), &header).map_err(Failure::environment)?,
+        judge: Judge::new(plan, header.keys.len()),
+        summary: Summary::default(),
+        violations: progress.violations(),
+    };
+    let mut server = Single::start(binary, plan.load.workers)
+        .await
+        .map_err(Failure::environment)?;
+    let (recorder, drain) = recorder::start(Clock::start(), sink, Sink::take);
+    let running = run::run(
+        plan,
+        &mut server,
+        Box::new(store),
+        recorder,
+        session.interrupt.clone(),
+    );
+    let ran = while_showing(running, progress).await;
+    let sink = drain.close();
+    let log = server.log();
+    server.stop().await;
+    ran.map_err(Failure::environment)?;
+    sink.writer.finish().map_err(Failure::environment)?;
+    let ledger = sqlite::ledger(&ledger).map_err(Failure::environment)?;
+    let (trial, judgement) = judge(plan, folder, sink.judge, ledger, &sink.summary);
+    let hgrm = hgrm::render(&sink.summary.lock_wait);
+    write(&folder.join("latency.hgrm"), &hgrm)?;
+    if judgement.lock.and(judgement.business) != Verdict::Pass {
+        write(&folder.join("server.log"), &log)?;
+    }
+    Ok((trial, judgement))
+}
+
+/// The first line of a trial's history.
+fn header<'a>(plan: &'a Plan, binary: &Binary) -> Header<&'a Plan> {
+    let items = 0..workload::items(&plan.workload);
+    Header {
+        schema_version: SCHEMA_VERSION,
+        server: binary.version.clone(),
+        keys: (items
+            .clone()
+            .map(|item| workload::key_name(&plan.workload, item)))
+        .collect(),
+        items: items
+            .map(|item| workload::item_name(&plan.workload, item))
+            .collect(),
+        plan,
+    }
+}
+
+/// The verdict on one trial, from its folded history and its ledger.
+pub(super) fn judge(
+    plan: &Plan,
+    folder: &Path,
+    judge: Judge,
+    ledger: Ledger,
+    summary: &Summary,
+) -> (Trial, Judgement) {
+    let judgement = judge.end(&ledger);
+    let folder = folder.display().to_string();
+    let trial = Trial::new(plan, folder, judgement.clone(), ledger, summary);
+    (trial, judgement)
+}
+
+async fn while_showing<T>(work: impl Future<Output = T>, progress: &mut Progress) -> T {
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            () = tokio::time::sleep(TICK) => progress.tick(),
+        }
+    }
+}
+
+/// A lock's margin must be well above what this machine's timers wander.
+async fn warn_of_jitter(plan: &Plan) {
+    let jitter = run::lag::measure().await;
+    let margin = plan.ttl() / 3;
+    let least = jitter * 4;
+    if margin < least {
+        let scale = plan.time_scale * least.as_secs_f64() / margin.as_secs_f64();
+        anstream::eprintln!(
+            "warning: this machine's timers wander by {jitter:.1?}, and at time scale {} a third \
+             of the TTL is {margin:.1?}: results may be inconclusive; use `--time-scale {:.3}` or \
+             a larger one",
+            plan.time_scale,
+            (scale * 1000.0).ceil() / 1000.0
+        );
+    }
+}

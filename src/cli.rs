@@ -1,0 +1,274 @@
+//! The command line: clap's types, turned into requests. clap is named nowhere else.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use tokio::sync::watch;
+
+use crate::app::{self, Failure, Output, Registry, Session};
+use crate::lock;
+use crate::plan::Overrides;
+use crate::scenario::Expect;
+use crate::verdict::{Exit, Signal};
+
+/// Does this Redis lock hold, and if it does not, what does it cost the business?
+///
+/// Drives hundreds of simulated application instances at a real Redis, breaks things on purpose,
+/// records what happens, and judges the ledger afterwards.
+#[derive(Debug, Parser)]
+#[command(name = "oversold", version, max_term_width = 100, after_help = AFTER)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// The redis-server (or valkey-server) to start, instead of the first one on PATH
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATH",
+        env = "OVERSOLD_REDIS_SERVER"
+    )]
+    redis_server: Option<PathBuf>,
+}
+
+const AFTER: &str = "\
+Exit codes:
+  0    as expected
+  10   correctness violated (or an expected violation not found)
+  4    inconclusive: the run cannot answer the question
+  2    wrong usage, or an invalid scenario
+  3    environment: no server, port, permission or disk
+  130  interrupted (143 by SIGTERM); the partial reports are written
+
+First steps:
+  oversold doctor                                  what this machine has
+  oversold compare scenarios/incident-137.toml     six locks in one table
+  oversold run scenarios                           the gate for CI";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run scenarios, each through the whole flow: the command for CI
+    Run {
+        /// Scenario files, folders of them, or - for standard input
+        #[arg(required = true, value_name = "SCENARIO")]
+        scenarios: Vec<PathBuf>,
+        /// The lock to put to the test, instead of the scenario's own
+        #[arg(long, value_name = "LOCK", value_parser = lock_name)]
+        lock: Option<String>,
+        /// What to expect, instead of what the scenario says
+        #[arg(long, value_name = "pass|violation")]
+        expect: Option<ExpectFlag>,
+        #[command(flatten)]
+        plan: PlanFlags,
+        #[command(flatten)]
+        results: ResultFlags,
+    },
+    /// Run one scenario under several locks, and print one table
+    Compare {
+        /// The scenario file, or - for standard input
+        scenario: PathBuf,
+        /// The locks, separated by commas; all of them by default
+        #[arg(long, value_name = "a,b,...", value_delimiter = ',', value_parser = lock_name)]
+        locks: Vec<String>,
+        #[command(flatten)]
+        plan: PlanFlags,
+        #[command(flatten)]
+        results: ResultFlags,
+    },
+    /// Judge a stored run again, from its history and ledger, without Redis
+    Check {
+        /// A run's folder, or a history file
+        #[arg(value_name = "RUN_DIR|HISTORY")]
+        stored: PathBuf,
+        #[command(flatten)]
+        documents: DocumentFlags,
+    },
+    /// Run a stored plan again (a seed replays the plan, not the interleaving)
+    Replay {
+        /// A run's folder, or a plan file
+        #[arg(value_name = "RUN_DIR")]
+        stored: PathBuf,
+        #[command(flatten)]
+        results: ResultFlags,
+    },
+    /// Tell everything that is wrong with scenarios, without running them
+    Validate {
+        /// Scenario files, folders of them, or - for standard input
+        #[arg(required = true, value_name = "SCENARIO")]
+        scenarios: Vec<PathBuf>,
+    },
+    /// List what there is
+    List {
+        /// What to list; everything by default
+        which: Option<ListFlag>,
+    },
+    /// Look whether this machine has what a run needs
+    Doctor,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+struct PlanFlags {
+    /// The first trial's seed
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// How many trials, each under the next seed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    trials: Option<u32>,
+    /// The factor from the scenario's seconds to the run's
+    #[arg(long, value_name = "FACTOR", value_parser = time_scale)]
+    time_scale: Option<f64>,
+    /// Workers over all instances
+    #[arg(short = 'c', long = "workers", value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    workers: Option<u32>,
+    /// Operations over all workers
+    #[arg(short = 'n', long = "operations", value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    operations: Option<u64>,
+    /// How long operations are issued, in the scenario's own time
+    #[arg(short = 'z', long = "duration", value_name = "DURATION",
+          value_parser = humantime::parse_duration)]
+    duration: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+struct ResultFlags {
+    /// The folder for reports
+    #[arg(long, value_name = "DIR", default_value = "reports")]
+    out: PathBuf,
+    #[command(flatten)]
+    documents: DocumentFlags,
+}
+
+#[derive(Debug, Args)]
+struct DocumentFlags {
+    /// Also write the JSON report to this file (- is standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Output>,
+    /// Also write the JUnit report to this file (- is standard output)
+    #[arg(long, value_name = "FILE")]
+    junit: Option<Output>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ExpectFlag {
+    Pass,
+    Violation,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ListFlag {
+    Locks,
+    Faults,
+    Checks,
+    Workloads,
+    Scenarios,
+}
+
+fn lock_name(text: &str) -> Result<String, String> {
+    match lock::find(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err(format!(
+            "no such lock; there are {}",
+            lock::names().join(", ")
+        )),
+    }
+}
+
+fn time_scale(text: &str) -> Result<f64, String> {
+    let scale = text.parse().ok();
+    scale
+        .filter(|scale| (0.001..=10.0).contains(scale))
+        .ok_or_else(|| "a factor between 0.001 and 10".to_owned())
+}
+
+impl PlanFlags {
+    fn overrides(self) -> Overrides {
+        Overrides {
+            seed: self.seed,
+            trials: self.trials,
+            time_scale: self.time_scale,
+            workers: self.workers,
+            operations: self.operations,
+            duration: self.duration,
+            ..Overrides::default()
+        }
+    }
+}
+
+/// Does what the command line says.
+pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result<Exit, Failure> {
+    let redis_server = cli.redis_server;
+    let session = |out: PathBuf, documents: DocumentFlags| Session {
+        redis_server: redis_server.clone(),
+        out,
+        json: documents.json,
+        junit: documents.junit,
+        interrupt: interrupt.clone(),
+    };
+    let plain = || {
+        let documents = DocumentFlags {
+            json: None,
+            junit: None,
+        };
+        session(PathBuf::new(), documents)
+    };
+    match cli.command {
+        Command::Run {
+            scenarios,
+            lock,
+            expect,
+            plan,
+            results,
+        } => {
+            let flags = Overrides {
+                lock,
+                expect: expect.map(|expect| match expect {
+                    ExpectFlag::Pass => Expect::Pass,
+                    ExpectFlag::Violation => Expect::any_violation(),
+                }),
+                ..plan.overrides()
+            };
+            app::run(&scenarios, &flags, &session(results.out, results.documents)).await
+        }
+        Command::Compare {
+            scenario,
+            locks,
+            plan,
+            results,
+        } => {
+            let session = session(results.out, results.documents);
+            app::compare(scenario, &locks, &plan.overrides(), &session).await
+        }
+        Command::Check { stored, documents } => {
+            app::check(&stored, &session(PathBuf::new(), documents))
+        }
+        Command::Replay { stored, results } => {
+            app::replay(&stored, &session(results.out, results.documents)).await
+        }
+        Command::Validate { scenarios } => app::validate(&scenarios, &plain()),
+        Command::List { which } => app::list(which.map(registry), &plain()),
+        Command::Doctor => app::doctor(&plain()).await,
+        Command::Completions { shell } => {
+            let out = &mut std::io::stdout();
+            clap_complete::generate(shell, &mut Cli::command(), "oversold", out);
+            Ok(Exit::Pass)
+        }
+    }
+}
+
+fn registry(flag: ListFlag) -> Registry {
+    match flag {
+        ListFlag::Locks => Registry::Locks,
+        ListFlag::Faults => Registry::Faults,
+        ListFlag::Checks => Registry::Checks,
+        ListFlag::Workloads => Registry::Workloads,
+        ListFlag::Scenarios => Registry::Scenarios,
+    }
+}

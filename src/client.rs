@@ -1,0 +1,204 @@
+//! The one border where it is decided what became of a call to Redis: done, refused, or unknown.
+//! Everything above works with that answer and never sees a library's error. When in doubt the
+//! answer is unknown, for a time-out says nothing about what the server did.
+
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
+
+use crate::history::event::ServerDid;
+
+/// What became of one call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome<T> {
+    /// The server did it and answered.
+    Done(T),
+    /// It surely had no effect: the server said no, or it was never sent.
+    Refused(String),
+    /// It may have had its effect: the answer never came.
+    Unknown(String),
+}
+
+/// How long a client is patient.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// For a connection.
+    pub connect: Duration,
+    /// For the answer to a command.
+    pub response: Duration,
+}
+
+/// A Lua script and its SHA1, by which the server knows it.
+#[derive(Debug)]
+pub struct Script {
+    body: &'static str,
+    sha: String,
+}
+
+impl Script {
+    /// Prepares a script; nothing is sent.
+    pub fn new(body: &'static str) -> Script {
+        Script {
+            body,
+            sha: redis::Script::new(body).get_hash().to_owned(),
+        }
+    }
+}
+
+/// One worker's own connection. It reconnects, once a call, after it was lost; it never resends.
+#[derive(Debug)]
+pub struct Conn {
+    client: redis::Client,
+    config: AsyncConnectionConfig,
+    // A std mutex and not tokio's: it is held to clone a handle, never across an await.
+    live: Mutex<Option<MultiplexedConnection>>,
+}
+
+impl Conn {
+    /// Connects.
+    pub async fn open(server: SocketAddr, patience: Patience) -> Result<Conn, RedisError> {
+        let address = redis::ConnectionAddr::Tcp(server.ip().to_string(), server.port());
+        // No-delay, for a lock's commands are small and each waits for its answer; no CLIENT
+        // SETINFO, which would count as a command of the lock's.
+        let info = redis::IntoConnectionInfo::into_connection_info(address)?
+            .set_tcp_settings(TcpSettings::default().set_nodelay(true))
+            .set_redis_settings(redis::RedisConnectionInfo::default().set_skip_set_lib_name());
+        let conn = Conn {
+            client: redis::Client::open(info)?,
+            config: AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(patience.connect))
+                .set_response_timeout(Some(patience.response)),
+            live: Mutex::default(),
+        };
+        conn.connect().await?;
+        Ok(conn)
+    }
+
+    async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
+        let made = self
+            .client
+            .get_multiplexed_async_connection_with_config(&self.config)
+            .await?;
+        self.set_live(Some(made.clone()));
+        Ok(made)
+    }
+
+    fn live(&self) -> Option<MultiplexedConnection> {
+        let live = self.live.lock();
+        live.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_live(&self, to: Option<MultiplexedConnection>) {
+        *self.live.lock().unwrap_or_else(PoisonError::into_inner) = to;
+    }
+
+    /// Sends a command and waits for its answer.
+    pub async fn call<T: FromRedisValue>(&self, command: &Cmd) -> Outcome<T> {
+        let mut live = match self.live() {
+            Some(live) => live,
+            None => match self.connect().await {
+                Ok(live) => live,
+                Err(error) => return Outcome::Refused(format!("not connected: {error}")),
+            },
+        };
+        match command.query_async(&mut live).await {
+            Ok(answer) => Outcome::Done(answer),
+            Err(error) => {
+                if error.is_unrecoverable_error() || error.is_io_error() && !error.is_timeout() {
+                    self.set_live(None);
+                }
+                classify(&error)
+            }
+        }
+    }
+
+    /// Runs a script by its hash, and once more in full if the server does not know it (any more):
+    /// a `NOSCRIPT` is an error before anything was run, so this is no resend.
+    pub async fn eval<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        key: &str,
+        args: &[&str],
+    ) -> Outcome<T> {
+        let command = |name: &str, code: &str| {
+            let mut command = redis::cmd(name);
+            command.arg(code).arg(1).arg(key).arg(args);
+            command
+        };
+        match self.call(&command("EVALSHA", &script.sha)).await {
+            Outcome::Refused(error) if error.starts_with(NO_SCRIPT) => {
+                self.call(&command("EVAL", script.body)).await
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// Listens to what the server says of its keys (<https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>)
+/// and passes on the name of each key that expired, was deleted or was evicted. Ends when the
+/// connection does.
+pub async fn listen(
+    server: SocketAddr,
+    mut hear: impl FnMut(&str, ServerDid),
+) -> Result<(), RedisError> {
+    let address = redis::ConnectionAddr::Tcp(server.ip().to_string(), server.port());
+    let client = redis::Client::open(redis::IntoConnectionInfo::into_connection_info(address)?)?;
+    let mut pubsub = client.get_async_pubsub().await?;
+    pubsub.psubscribe("__keyevent@0__:*").await?;
+    let mut messages = pubsub.on_message();
+    while let Some(message) = messages.next().await {
+        let did = match message.get_channel_name().rsplit(':').next() {
+            Some("expired") => ServerDid::Expired,
+            Some("del") => ServerDid::Deleted,
+            Some("evicted") => ServerDid::Evicted,
+            _ => continue,
+        };
+        if let Ok(name) = message.get_payload::<String>() {
+            hear(&name, did);
+        }
+    }
+    Ok(())
+}
+
+/// How a refusal for an unknown script begins.
+const NO_SCRIPT: &str = "NOSCRIPT";
+
+/// Decides what an error says of the command that it answers.
+fn classify<T>(error: &RedisError) -> Outcome<T> {
+    match error.kind() {
+        // The server's own word. (A script that fails half-way may have written before; ours
+        // write last.)
+        ErrorKind::Server(ServerErrorKind::NoScript) => {
+            Outcome::Refused(format!("{NO_SCRIPT}: {error}"))
+        }
+        ErrorKind::Server(_) | ErrorKind::Extension => Outcome::Refused(error.to_string()),
+        ErrorKind::InvalidClientConfig | ErrorKind::AuthenticationFailed => {
+            Outcome::Refused(error.to_string())
+        }
+        _ if error.is_connection_refusal() => Outcome::Refused(error.to_string()),
+        _ => Outcome::Unknown(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_unknown_and_the_servers_word_is_a_refusal() {
+        let timeout = RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
+        assert!(matches!(classify::<()>(&timeout), Outcome::Unknown(_)));
+        let reset = RedisError::from(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+        assert!(matches!(classify::<()>(&reset), Outcome::Unknown(_)));
+        let refused = RedisError::from(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
+        assert!(matches!(classify::<()>(&refused), Outcome::Refused(_)));
+        let said = RedisError::from((ErrorKind::Server(ServerErrorKind::ReadOnly), "READONLY"));
+        assert!(matches!(classify::<()>(&said), Outcome::Refused(_)));
+    }
+}

@@ -1,0 +1,103 @@
+//! Faults: one small file each. A fault is applied, proves that it landed, and is undone when its
+//! guard is dropped. [`Faults`] knows which one is due where.
+
+mod crash;
+mod freeze;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::history::Recorder;
+use crate::history::event::Kind;
+use crate::plan::Plan;
+use crate::scenario::{At, Fault, How, Point};
+
+/// The instances of a run, as far as a fault may touch them.
+pub trait Instances: Send + Sync {
+    /// Stops an instance from making any progress.
+    fn freeze(&self, instance: u32);
+    /// Lets it go on, and tells how often it had wanted to while it was frozen.
+    fn thaw(&self, instance: u32) -> u64;
+    /// Ends an instance with all its connections; false if it had ended before.
+    fn crash(&self, instance: u32) -> bool;
+}
+
+/// A kind of fault as the registry knows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// Its name in scenarios.
+    pub name: &'static str,
+    /// One line for a list.
+    pub about: &'static str,
+}
+
+/// Every fault there is. (Slow sections are no fault but the section's own distribution.)
+pub static ALL: [Entry; 2] = [freeze::ENTRY, crash::ENTRY];
+
+/// The planned faults of a run, each of which strikes once.
+pub struct Faults {
+    plan: Vec<Fault>,
+    /// How often each point was reached, in the order of [`Point::ALL`].
+    reached: [AtomicU64; Point::ALL.len()],
+    instances: Arc<dyn Instances>,
+    recorder: Recorder,
+}
+
+impl Faults {
+    /// The faults of a plan, none of which has struck yet.
+    pub fn new(plan: &Plan, instances: Arc<dyn Instances>, recorder: Recorder) -> Arc<Faults> {
+        Arc::new(Faults {
+            plan: plan.faults.clone(),
+            reached: Default::default(),
+            instances,
+            recorder,
+        })
+    }
+
+    /// An operation of `instance` is at `point`: strikes if a fault is due. True if it did, and the
+    /// operation must not go on before its instance does.
+    pub fn reached(self: &Arc<Faults>, point: Point, instance: u32) -> bool {
+        let place = Point::ALL.iter().position(|known| *known == point);
+        let Some(counter) = place.and_then(|place| self.reached.get(place)) else {
+            return false;
+        };
+        let times = counter.fetch_add(1, Ordering::Relaxed) + 1;
+        let due = At::Point { point, nth: times };
+        let due = self.plan.iter().position(|fault| fault.at == due);
+        if let Some(fault) = due {
+            self.strike(fault, instance);
+        }
+        due.is_some()
+    }
+
+    /// The faults that strike at a time: which, when, and whom.
+    pub fn timed(&self) -> Vec<(usize, u64, u32)> {
+        let timed = self.plan.iter().enumerate();
+        let timed = timed.filter_map(|(fault, planned)| match planned.at {
+            At::Time { at_ns, instance } => Some((fault, at_ns, instance.unwrap_or(0))),
+            At::Point { .. } => None,
+        });
+        timed.collect()
+    }
+
+    /// Applies a fault to an instance.
+    pub fn strike(self: &Arc<Faults>, fault: usize, instance: u32) {
+        let number = fault as u32;
+        match self.plan[fault].how {
+            How::Crash => crash::strike(self, number, instance),
+            How::Freeze { for_ns } => freeze::strike(self, number, instance, for_ns),
+        }
+    }
+
+    fn began(&self, fault: u32, what: String) {
+        self.recorder.record(Kind::FaultBegan { fault, what });
+    }
+
+    fn landed(&self, fault: u32, proof: String) {
+        self.recorder.record(Kind::FaultLanded { fault, proof });
+    }
+
+    fn ended(&self, fault: u32) {
+        self.recorder.record(Kind::FaultEnded { fault });
+    }
+}

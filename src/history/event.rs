@@ -1,0 +1,301 @@
+//! What can happen in a run, as recorded. One event is one line of `history.jsonl`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Time;
+use crate::verdict::Signal;
+
+/// The number of an operation, unique in its run.
+pub type OpId = u64;
+
+/// One thing that happened, and when the driver saw it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, on the run's monotonic clock.
+    pub at_ns: Time,
+    /// What.
+    pub event: Kind,
+}
+
+/// The kinds of event. Calls have two, when they were asked and when they were answered, because
+/// the server acted at some unknown moment between the two.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", rename_all_fields = "snake_case")]
+pub enum Kind {
+    /// An operation begins.
+    Arrived {
+        /// Its number.
+        op: OpId,
+        /// The instance that issues it.
+        instance: u32,
+        /// The worker that issues it.
+        worker: u32,
+        /// The lock's key, an index into the header's `keys`.
+        key: u32,
+    },
+    /// It asks for the lock (once an attempt).
+    Asked {
+        /// The operation.
+        op: OpId,
+    },
+    /// The server granted it.
+    Granted {
+        /// The operation.
+        op: OpId,
+        /// How long the lease lives without renewal; absent where it never ends.
+        ttl_ns: Option<u64>,
+        /// Whether a server was asked at all (`none` grants to itself).
+        locked: bool,
+    },
+    /// The server refused it: somebody else holds the key.
+    Denied {
+        /// The operation.
+        op: OpId,
+    },
+    /// The acquire failed, and surely changed nothing.
+    AcquireFailed {
+        /// The operation.
+        op: OpId,
+        /// The error.
+        error: String,
+    },
+    /// The acquire was answered by nothing: it may have been applied.
+    AcquireUnknown {
+        /// The operation.
+        op: OpId,
+        /// The error.
+        error: String,
+    },
+    /// The operation ends without having had the lock.
+    GaveUp {
+        /// The operation.
+        op: OpId,
+        /// Why.
+        why: GiveUp,
+    },
+    /// The worker believes that it holds the lock.
+    Entered {
+        /// The operation.
+        op: OpId,
+    },
+    /// The business read.
+    Read {
+        /// The operation.
+        op: OpId,
+        /// What was read, an index into the header's `items`.
+        item: u32,
+        /// Units in stock, or entries not yet processed.
+        value: i64,
+    },
+    /// There is something to do, and the work on it begins.
+    Working {
+        /// The operation.
+        op: OpId,
+        /// How long it is planned to take.
+        work_ns: u64,
+    },
+    /// The business write.
+    Wrote {
+        /// The operation.
+        op: OpId,
+        /// What was written, an index into the header's `items`.
+        item: u32,
+        /// What this operation had read.
+        seen: i64,
+        /// What the store held just before the write: other than `seen` if the write was stale.
+        replaced: i64,
+        /// What became of it.
+        effect: Effect,
+    },
+    /// The worker leaves the section.
+    Left {
+        /// The operation.
+        op: OpId,
+    },
+    /// The watchdog asks for a longer lease.
+    RenewalAsked {
+        /// The operation.
+        op: OpId,
+    },
+    /// The lease was extended to a full TTL from some moment since the question.
+    Renewed {
+        /// The operation.
+        op: OpId,
+    },
+    /// The renewal failed or its answer never came.
+    RenewalFailed {
+        /// The operation.
+        op: OpId,
+        /// The error.
+        error: String,
+    },
+    /// The watchdog told the section that the lease is lost.
+    LeaseLost {
+        /// The operation.
+        op: OpId,
+    },
+    /// The worker asks to release.
+    ReleaseAsked {
+        /// The operation.
+        op: OpId,
+    },
+    /// The release was answered. The operation ends.
+    Released {
+        /// The operation.
+        op: OpId,
+        /// By what.
+        outcome: Release,
+    },
+    /// The section ended in an error of the store; the release follows.
+    StoreFailed {
+        /// The operation.
+        op: OpId,
+        /// The error.
+        error: String,
+    },
+    /// An instance stands still, its watchdogs too.
+    Frozen {
+        /// The instance.
+        instance: u32,
+    },
+    /// It goes on.
+    Thawed {
+        /// The instance.
+        instance: u32,
+    },
+    /// The instance's process died, with all its connections.
+    Crashed {
+        /// The instance.
+        instance: u32,
+    },
+    /// A fault was applied.
+    FaultBegan {
+        /// Its place in the plan.
+        fault: u32,
+        /// What it did, to whom.
+        what: String,
+    },
+    /// The proof that the fault had its effect.
+    FaultLanded {
+        /// Its place in the plan.
+        fault: u32,
+        /// What was observed.
+        proof: String,
+    },
+    /// A fault was undone, or spent itself.
+    FaultEnded {
+        /// Its place in the plan.
+        fault: u32,
+    },
+    /// What the server itself said of a lock's key (a keyspace notification).
+    Server {
+        /// The key, an index into the header's `keys`.
+        key: u32,
+        /// What happened to it.
+        did: ServerDid,
+    },
+    /// The server process ended although nobody asked it to.
+    ServerDied {
+        /// Its exit status and the end of its log.
+        why: String,
+    },
+    /// The driver itself was late: all instances stood still for this long before now.
+    DriverLag {
+        /// How long.
+        late_ns: u64,
+    },
+    /// The run stops issuing operations.
+    Draining {
+        /// Why.
+        why: Stop,
+    },
+    /// Some instances did not come to an end within the time allowed.
+    DrainCut {
+        /// How many.
+        instances: u32,
+    },
+    /// A lock's key, looked up after everyone had stopped.
+    KeyAtEnd {
+        /// The key, an index into the header's `keys`.
+        key: u32,
+        /// Time it still has to live; absent where it has none and stays for ever.
+        pttl_ns: Option<u64>,
+        /// How long after the end of the last operation it was still there.
+        after_ns: u64,
+    },
+    /// The run is over. A history without this line was cut off.
+    Ended {},
+}
+
+/// Why an operation ended without the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GiveUp {
+    /// Its wait policy says so.
+    Policy,
+    /// The run ended.
+    RunEnded,
+}
+
+/// What became of a business write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// It landed.
+    Written {
+        /// Orders or postings added.
+        rows: u32,
+        /// Rows that the store's guard refused.
+        rejected: u32,
+    },
+    /// The section heeded the loss of its lease and did not write.
+    Withheld,
+}
+
+/// How a release was answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Release {
+    /// The key was there and was removed.
+    Removed,
+    /// There was no key to remove.
+    Gone,
+    /// The key holds another's token and was left alone.
+    NotMine,
+    /// Nothing to release (`none`).
+    Nothing,
+    /// It failed and surely changed nothing.
+    Failed(String),
+    /// It was answered by nothing: it may have been applied.
+    Unknown(String),
+}
+
+/// What the server said of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerDid {
+    /// Its time to live ran out.
+    Expired,
+    /// It was deleted by a command.
+    Deleted,
+    /// It was evicted for memory.
+    Evicted,
+}
+
+/// Why a run stops issuing operations.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// All operations of the plan were issued.
+    OperationsDone,
+    /// The planned duration is over.
+    DurationOver,
+    /// Sold out, or all processed, with nobody in a section: nothing more can happen.
+    NothingLeft,
+    /// Every instance has crashed.
+    NobodyLeft,
+    /// The server died.
+    ServerDied,
+    /// A signal asked for it.
+    Signal(Signal),
+}

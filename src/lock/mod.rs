@@ -1,0 +1,189 @@
+//! The locks: one small file each, one line each in [`ALL`]. A lock touches the outside only
+//! through [`Call`] (commands, and the points at which a fault may strike), so that a driver can
+//! step it one command at a time.
+
+mod none;
+mod set_nx_ex_del;
+mod setnx_expire_del;
+mod token_get_del;
+mod token_lua;
+mod token_lua_watchdog;
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::client::{Conn, Outcome, Script};
+use crate::history::event::Release;
+use crate::scenario::Point;
+
+/// A future on its own, as trait objects need it.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A strategy to acquire, keep and release a lock on one key of one Redis.
+pub trait Lock: Debug + Send + Sync {
+    /// Asks once for the lock; never waits for it.
+    fn acquire<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, Acquire>;
+
+    /// Gives the lock back, as this lock does it. Called once after each grant.
+    fn release<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, Release>;
+
+    /// How the lease is kept alive while the section runs; without it, it is not.
+    fn watchdog(&self) -> Option<&dyn Watchdog> {
+        None
+    }
+}
+
+/// A lease that is renewed in the background.
+pub trait Watchdog: Debug + Send + Sync {
+    /// How long between two renewals.
+    fn every(&self) -> Duration;
+
+    /// Extends the lease to a full TTL from now, if it is still the caller's.
+    fn renew<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, Renewal>;
+}
+
+/// How an attempt to acquire was answered.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Acquire {
+    /// It has the lock.
+    Granted {
+        /// How long the lease lives without renewal, if it ends at all.
+        ttl: Option<Duration>,
+        /// Whether a server granted it.
+        locked: bool,
+    },
+    /// Another one has it.
+    Denied,
+    /// The attempt failed and surely changed nothing.
+    Failed(String),
+    /// The attempt may have been applied.
+    Unknown(String),
+}
+
+/// How a renewal was answered.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Renewal {
+    /// The lease lives a full TTL from now.
+    Extended,
+    /// The lock is not the caller's any more.
+    Lost,
+    /// No answer, or an error: the lease may still live.
+    Failed(String),
+}
+
+/// What a lock sees of the world during one operation.
+pub struct Call<'a> {
+    /// The worker's connection.
+    pub conn: &'a Conn,
+    /// The key to lock.
+    pub key: &'a str,
+    /// A value unique to this operation.
+    pub token: &'a str,
+    /// The points at which a fault may strike.
+    pub points: &'a dyn Points,
+}
+
+/// Where an operation says how far it has got, so that a fault can strike there.
+pub trait Points: Send + Sync {
+    /// The operation is at this point. If its instance is struck the future does not return until
+    /// the instance goes on, or never.
+    fn reached(&self, point: Point) -> Boxed<'_, ()>;
+}
+
+/// A lock as the registry knows it.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its name on the command line and in scenarios.
+    pub name: &'static str,
+    /// One line for a list.
+    pub about: &'static str,
+    /// Whether it renews its leases.
+    pub renews: bool,
+    /// Makes one, with a TTL.
+    pub make: fn(Duration) -> Box<dyn Lock>,
+}
+
+/// Every lock there is, from none to the repaired one.
+pub static ALL: [Entry; 6] = [
+    none::ENTRY,
+    setnx_expire_del::ENTRY,
+    set_nx_ex_del::ENTRY,
+    token_get_del::ENTRY,
+    token_lua::ENTRY,
+    token_lua_watchdog::ENTRY,
+];
+
+/// The lock of that name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    ALL.iter().find(|entry| entry.name == name)
+}
+
+/// The names of all locks.
+pub fn names() -> Vec<&'static str> {
+    ALL.iter().map(|entry| entry.name).collect()
+}
+
+/// `SET key value NX PX ttl`: take the key with its lease in one command
+/// (<https://redis.io/docs/latest/commands/set/>).
+async fn set_nx_px(call: &Call<'_>, value: &str, ttl: Duration) -> Acquire {
+    let mut set = redis::cmd("SET");
+    set.arg(call.key).arg(value).arg("NX");
+    set.arg("PX").arg(milliseconds(ttl));
+    match call.conn.call::<Option<String>>(&set).await {
+        Outcome::Done(Some(_)) => {
+            call.points.reached(Point::BetweenCommands).await;
+            Acquire::Granted {
+                ttl: Some(ttl),
+                locked: true,
+            }
+        }
+        Outcome::Done(None) => Acquire::Denied,
+        Outcome::Refused(error) => Acquire::Failed(error),
+        Outcome::Unknown(error) => Acquire::Unknown(error),
+    }
+}
+
+/// `DEL key`, whoever holds it (<https://redis.io/docs/latest/commands/del/>).
+async fn del(call: &Call<'_>) -> Release {
+    let mut del = redis::cmd("DEL");
+    del.arg(call.key);
+    match call.conn.call::<i64>(&del).await {
+        Outcome::Done(0) => Release::Gone,
+        Outcome::Done(_) => Release::Removed,
+        Outcome::Refused(error) => Release::Failed(error),
+        Outcome::Unknown(error) => Release::Unknown(error),
+    }
+}
+
+/// Removes the key if it holds the token, in one step on the server: 1 removed, 0 another's, -1
+/// gone. The compare-and-delete of <https://redis.io/docs/latest/commands/set/>, which tells the
+/// last two apart so that a history can.
+const COMPARE_AND_DELETE: &str = r"
+local held = redis.call('get', KEYS[1])
+if held == ARGV[1] then return redis.call('del', KEYS[1]) end
+if held then return 0 end
+return -1";
+
+/// Gives the key a full TTL from now if it holds the token, in one step on the server.
+const COMPARE_AND_EXTEND: &str = r"
+if redis.call('get', KEYS[1]) == ARGV[1] then
+  return redis.call('pexpire', KEYS[1], ARGV[2])
+end
+return 0";
+
+async fn compare_and_delete(call: &Call<'_>, script: &Script) -> Release {
+    match call.conn.eval(script, call.key, &[call.token]).await {
+        Outcome::Done(1) => Release::Removed,
+        Outcome::Done(0) => Release::NotMine,
+        Outcome::Done(_) => Release::Gone,
+        Outcome::Refused(error) => Release::Failed(error),
+        Outcome::Unknown(error) => Release::Unknown(error),
+    }
+}
+
+/// Whole milliseconds, at least one: `PX 0` is an error.
+fn milliseconds(ttl: Duration) -> u64 {
+    (ttl.as_millis() as u64).max(1)
+}

@@ -1,0 +1,230 @@
+//! A scenario with every choice made: lock, seed, flags and scale resolved, durations in the run's
+//! own time. Equal scenarios, flags and seeds give equal plans; a stored plan can be run again.
+
+use std::time::Duration;
+
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::nanos;
+use crate::scenario::{
+    At, Dist, Expect, Fault, Guard, How, Load, Scenario, Store, Topology, Wait, Workload,
+};
+use crate::seed::Seed;
+
+/// The version of `plan.json`.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The shortest response time-out that a plan sets by itself. Shorter ones would, on a busy
+/// machine, make unknown outcomes out of the driver's own lag.
+const LEAST_RESPONSE_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// What one trial does, decided to the last choice.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The scenario's name.
+    pub scenario: String,
+    /// The scenario's title.
+    pub title: String,
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// The factor by which durations were scaled.
+    pub time_scale: f64,
+    /// The servers.
+    pub topology: Topology,
+    /// Who issues how much.
+    pub load: Load,
+    /// The business.
+    pub workload: Workload,
+    /// How long the section's work takes.
+    pub section: Dist,
+    /// Whether a section that is told of its lost lease withholds its write.
+    pub heeds_lost_lease: bool,
+    /// The lock.
+    pub lock: LockPlan,
+    /// The database.
+    pub store: Store,
+    /// Its backstop.
+    pub guard: Guard,
+    /// What is done on purpose.
+    pub faults: Vec<Fault>,
+    /// What is expected of this lock.
+    pub expect: Expect,
+}
+
+/// Which lock, and its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LockPlan {
+    /// Its name in the registry.
+    pub kind: String,
+    /// How long a lease lives without renewal.
+    pub ttl_ns: u64,
+    /// What a denied worker does.
+    pub wait: Wait,
+    /// How long a client waits for an answer.
+    pub response_timeout_ns: u64,
+}
+
+/// What flags change in every scenario of a command.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Overrides {
+    /// `--lock`
+    pub lock: Option<String>,
+    /// `--seed`
+    pub seed: Option<u64>,
+    /// `--trials`
+    pub trials: Option<u32>,
+    /// `--time-scale`
+    pub time_scale: Option<f64>,
+    /// `-c`
+    pub workers: Option<u32>,
+    /// `-n`
+    pub operations: Option<u64>,
+    /// `-z`
+    pub duration: Option<Duration>,
+    /// `--expect`
+    pub expect: Option<Expect>,
+}
+
+impl Overrides {
+    /// The seeds of all trials, in order.
+    pub fn seeds(&self, scenario: &Scenario) -> Vec<u64> {
+        let first = self.seed.unwrap_or(scenario.seed);
+        let trials = self.trials.unwrap_or(scenario.trials);
+        (0..u64::from(trials))
+            .map(|trial| first.wrapping_add(trial))
+            .collect()
+    }
+
+    /// The lock that a run without `--locks` uses.
+    pub fn lock<'a>(&'a self, scenario: &'a Scenario) -> &'a str {
+        self.lock.as_deref().unwrap_or(&scenario.lock)
+    }
+}
+
+impl Plan {
+    /// Decides everything for one trial of `scenario` under `lock`.
+    pub fn resolve(scenario: &Scenario, flags: &Overrides, lock: &str, seed: u64) -> Plan {
+        let scale = flags.time_scale.unwrap_or(scenario.time_scale);
+        let scaled = |duration: Duration| nanos(duration.mul_f64(scale));
+        let workers = flags.workers.unwrap_or(scenario.load.workers);
+        let load = Load {
+            workers,
+            // Fewer workers than instances would leave instances with nobody in them.
+            instances: scenario.load.instances.min(workers),
+            operations: flags.operations.or(scenario.load.operations),
+            duration_ns: flags.duration.map_or(
+                scaled(Duration::from_nanos(scenario.load.duration_ns)),
+                scaled,
+            ),
+            think: scenario.load.think.scaled(scale),
+        };
+        let response_timeout_ns = match scenario.response_timeout {
+            Some(timeout) => scaled(timeout),
+            None => scaled(scenario.ttl).max(nanos(LEAST_RESPONSE_TIMEOUT)),
+        };
+        let named = scenario.expect.get(lock);
+        Plan {
+            schema_version: SCHEMA_VERSION,
+            scenario: scenario.name.clone(),
+            title: scenario.title.clone(),
+            seed,
+            time_scale: scale,
+            topology: scenario.topology,
+            workload: scenario.workload.clone(),
+            section: scenario.section.scaled(scale),
+            heeds_lost_lease: scenario.heeds_lost_lease,
+            lock: LockPlan {
+                kind: lock.to_owned(),
+                ttl_ns: scaled(scenario.ttl),
+                wait: scaled_wait(&scenario.wait, scale),
+                response_timeout_ns,
+            },
+            store: scenario.store,
+            guard: scenario.guard,
+            faults: resolve_faults(scenario, scale, &load, seed),
+            load,
+            expect: (flags.expect.clone())
+                .or_else(|| named.cloned())
+                .unwrap_or(Expect::Pass),
+        }
+    }
+
+    /// How long a lease lives without renewal.
+    pub fn ttl(&self) -> Duration {
+        Duration::from_nanos(self.lock.ttl_ns)
+    }
+
+    /// How long operations are issued.
+    pub fn duration(&self) -> Duration {
+        Duration::from_nanos(self.load.duration_ns)
+    }
+
+    /// The longest that an operation may take once it has the lock: its section and the pauses
+    /// that the plan makes it suffer. The end of a run waits that long, and a little more.
+    pub fn longest_section(&self) -> Duration {
+        let frozen = self.faults.iter().map(|fault| match fault.how {
+            How::Freeze { for_ns } => for_ns,
+            How::Crash => 0,
+        });
+        self.section.longest() + Duration::from_nanos(frozen.sum())
+    }
+
+    /// How long nobody may get the lock while no living holder has it: a lease, as a dead holder
+    /// leaves it, and one retry, with half a lease to spare for a busy machine.
+    pub fn longest_vacancy(&self) -> Duration {
+        let retry = match self.lock.wait {
+            Wait::FailFast => Duration::ZERO,
+            Wait::Retry {
+                every_ns, jitter, ..
+            } => Duration::from_nanos(every_ns).mul_f64(1.0 + jitter),
+        };
+        let spare = (self.ttl() / 2).max(Duration::from_millis(100));
+        self.ttl() + retry + spare
+    }
+}
+
+fn scaled_wait(wait: &Wait, scale: f64) -> Wait {
+    let times = |ns: u64| (ns as f64 * scale).round() as u64;
+    match *wait {
+        Wait::FailFast => Wait::FailFast,
+        Wait::Retry {
+            every_ns,
+            jitter,
+            give_up_after_ns,
+        } => Wait::Retry {
+            every_ns: times(every_ns),
+            jitter,
+            give_up_after_ns: times(give_up_after_ns),
+        },
+    }
+}
+
+/// Scales the faults and draws the instances that the scenario leaves open.
+fn resolve_faults(scenario: &Scenario, scale: f64, load: &Load, seed: u64) -> Vec<Fault> {
+    let times = |ns: u64| (ns as f64 * scale).round() as u64;
+    let resolve = |(place, fault): (usize, &Fault)| Fault {
+        at: match fault.at {
+            At::Time { at_ns, instance } => At::Time {
+                at_ns: times(at_ns),
+                instance: Some(instance.map_or_else(
+                    || {
+                        let mut rng = Seed(seed).stream("fault", place as u64);
+                        rng.random_range(0..load.instances)
+                    },
+                    |instance| instance.min(load.instances - 1),
+                )),
+            },
+            point @ At::Point { .. } => point,
+        },
+        how: match fault.how {
+            How::Freeze { for_ns } => How::Freeze {
+                for_ns: times(for_ns),
+            },
+            How::Crash => How::Crash,
+        },
+    };
+    scenario.faults.iter().enumerate().map(resolve).collect()
+}

@@ -1,0 +1,85 @@
+//! Shows that work goes on: a bar to a person at a terminal, a line now and then to a log. All of
+//! it goes to stderr.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// How often a log hears of it, at most.
+const LOG_EVERY: Duration = Duration::from_secs(10);
+
+/// The progress of a number of trials.
+#[derive(Debug)]
+pub struct Progress {
+    label: String,
+    bar: ProgressBar,
+    trials: u64,
+    done: u64,
+    began: Instant,
+    told: Instant,
+    to_log: bool,
+    violations: Arc<AtomicU64>,
+}
+
+impl Progress {
+    /// Begins to show `trials` trials of something.
+    pub fn start(label: String, trials: usize) -> Progress {
+        let trials = trials as u64;
+        let bar = ProgressBar::new(trials);
+        let template = "{msg} [{bar:24}] {pos}/{len} {elapsed}, {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Progress {
+            label,
+            bar,
+            trials,
+            done: 0,
+            began: Instant::now(),
+            told: Instant::now(),
+            to_log: !std::io::stderr().is_terminal(),
+            violations: Arc::default(),
+        }
+    }
+
+    /// Where a running trial counts its violations.
+    pub fn violations(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.violations)
+    }
+
+    /// Shows how far it is. To be called often.
+    pub fn tick(&mut self) {
+        let violations = self.violations.load(Ordering::Relaxed);
+        if self.to_log {
+            if self.told.elapsed() >= LOG_EVERY {
+                self.told = Instant::now();
+                anstream::eprintln!(
+                    "{}: {} of {} trials, {violations} violations so far, {:.0?}",
+                    self.label,
+                    self.done,
+                    self.trials,
+                    self.began.elapsed()
+                );
+            }
+            return;
+        }
+        self.bar
+            .set_message(format!("{}: {violations} violations", self.label));
+        self.bar.tick();
+    }
+
+    /// One trial is done.
+    pub fn step(&mut self) {
+        self.done += 1;
+        self.bar.inc(1);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

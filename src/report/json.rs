@@ -1,0 +1,222 @@
+//! `report.json`: all that is known of the trials of one lock in one scenario. Its schema is
+//! published as `docs/report.schema.json`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::statistics::Share;
+use crate::check::{Coverage, Expected, Finding, Judgement, Line};
+use crate::clock::nanos;
+use crate::history::event::Stop;
+use crate::plan::Plan;
+use crate::scenario::Expect;
+use crate::store::Ledger;
+use crate::summary::{Counts, Quantiles, Summary, quantiles};
+use crate::verdict::{Exit, Signal, Verdict};
+
+/// The version of the format. A field may be added within it; none changes its meaning.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The trials of one lock in one scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// The version of this format.
+    pub schema_version: u32,
+    /// The program and its version.
+    pub tool: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// The scenario's title.
+    pub title: String,
+    /// The lock's name.
+    pub lock: String,
+    /// Whether all was as expected of this lock.
+    pub verdict: Verdict,
+    /// Whether the lock kept its promise, in the worst trial.
+    pub lock_verdict: Verdict,
+    /// Whether the ledger was right, in the worst trial.
+    pub business_verdict: Verdict,
+    /// What was expected.
+    #[schemars(with = "serde_json::Value")]
+    pub expected: Expect,
+    /// What was not as expected.
+    pub missed: Vec<String>,
+    /// The first trial's seed.
+    pub seed: u64,
+    /// The factor from the incident's time to the run's.
+    pub time_scale: f64,
+    /// The server that was put to the test.
+    pub server: String,
+    /// The signal that ended the trials early, if one did.
+    pub interrupted: Option<Signal>,
+    /// The share of trials with a violation.
+    pub violated: Share,
+    /// The trials.
+    pub trials: Vec<Trial>,
+}
+
+/// One trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Trial {
+    /// Its seed.
+    pub seed: u64,
+    /// The folder with its plan, history and ledger.
+    pub folder: String,
+    /// Whether the lock kept its promise.
+    pub lock_verdict: Verdict,
+    /// Whether the ledger was right.
+    pub business_verdict: Verdict,
+    /// What the business has at the end.
+    pub ledger: Ledger,
+    /// How many violations of each property there are.
+    pub violations: BTreeMap<String, u64>,
+    /// The violations, a bounded number of each property.
+    pub findings: Vec<Finding>,
+    /// What looked like a violation and was the driver's own lag.
+    pub driver_findings: Vec<Finding>,
+    /// Why the trial cannot answer the question, if it cannot.
+    pub doubts: Vec<String>,
+    /// What was put to the test.
+    pub coverage: Coverage,
+    /// How the first violation came about.
+    pub story: Vec<Line>,
+    /// Operations by outcome.
+    pub counts: Counts,
+    /// From the beginning of an operation to its grant.
+    pub lock_wait: Quantiles,
+    /// From the entry to the end of a section.
+    pub section: Quantiles,
+    /// From a release to its answer.
+    pub release: Quantiles,
+    /// Sections a second.
+    pub operations_per_second: f64,
+    /// From the first operation's beginning to the last one's end.
+    pub elapsed_ns: u64,
+}
+
+impl Trial {
+    /// A trial's report.
+    pub fn new(
+        plan: &Plan,
+        folder: String,
+        judged: Judgement,
+        ledger: Ledger,
+        summary: &Summary,
+    ) -> Trial {
+        let counts = judged.counts.iter();
+        Trial {
+            seed: plan.seed,
+            folder,
+            lock_verdict: judged.lock,
+            business_verdict: judged.business,
+            ledger,
+            violations: counts.map(|(p, n)| (p.word().to_owned(), *n)).collect(),
+            findings: judged.findings,
+            driver_findings: judged.by_driver,
+            doubts: judged.doubts,
+            coverage: judged.coverage,
+            story: judged.story,
+            counts: summary.counts,
+            lock_wait: quantiles(&summary.lock_wait),
+            section: quantiles(&summary.section),
+            release: quantiles(&summary.release),
+            operations_per_second: summary.operations_per_second(),
+            elapsed_ns: nanos(summary.elapsed()),
+        }
+    }
+
+    /// How many violations of a property there are.
+    pub fn count(&self, property: &str) -> u64 {
+        self.violations.get(property).copied().unwrap_or(0)
+    }
+
+    /// Whether anything was violated.
+    pub fn violated(&self) -> bool {
+        !self.violations.is_empty()
+    }
+
+    /// What the business lost: units oversold, or entries done twice.
+    pub fn damage(&self) -> i64 {
+        self.ledger.oversold + self.ledger.double_processed
+    }
+
+    /// How long it took.
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.elapsed_ns)
+    }
+
+    fn interrupted(&self) -> Option<Signal> {
+        match self.coverage.stop {
+            Some(Stop::Signal(signal)) => Some(signal),
+            _ => None,
+        }
+    }
+}
+
+impl Report {
+    /// The report of the trials of one lock in one scenario.
+    pub fn new(plan: &Plan, server: &str, trials: Vec<Trial>, expected: Expected) -> Report {
+        let worst = |verdict: fn(&Trial) -> Verdict| Verdict::worst(trials.iter().map(verdict));
+        let violated = trials.iter().filter(|trial| trial.violated()).count();
+        Report {
+            schema_version: SCHEMA_VERSION,
+            tool: concat!("oversold ", env!("CARGO_PKG_VERSION")).to_owned(),
+            scenario: plan.scenario.clone(),
+            title: plan.title.clone(),
+            lock: plan.lock.kind.clone(),
+            verdict: expected.verdict,
+            lock_verdict: worst(|trial| trial.lock_verdict),
+            business_verdict: worst(|trial| trial.business_verdict),
+            expected: plan.expect.clone(),
+            missed: expected.missed,
+            seed: plan.seed,
+            time_scale: plan.time_scale,
+            server: server.to_owned(),
+            interrupted: trials.iter().find_map(Trial::interrupted),
+            violated: Share::new(violated as u64, trials.len() as u64),
+            trials,
+        }
+    }
+
+    /// How a command with this result ends.
+    pub fn exit(&self) -> Exit {
+        match self.interrupted {
+            Some(signal) => Exit::Interrupted(signal),
+            None => self.verdict.into(),
+        }
+    }
+}
+
+/// Several reports in one document.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Reports<'a> {
+    /// The version of this format.
+    pub schema_version: u32,
+    /// The worst of all verdicts.
+    pub verdict: Verdict,
+    /// One a scenario and lock.
+    pub reports: &'a [Report],
+}
+
+/// The document for some reports: one alone is the report itself.
+pub fn render(reports: &[Report]) -> String {
+    let text = match reports {
+        [report] => serde_json::to_string_pretty(report),
+        _ => serde_json::to_string_pretty(&Reports {
+            schema_version: SCHEMA_VERSION,
+            verdict: Verdict::worst(reports.iter().map(|report| report.verdict)),
+            reports,
+        }),
+    };
+    // Serialising plain data to memory has no way to fail.
+    text.unwrap_or_default() + "\n"
+}
+
+/// The published schema of `report.json`.
+pub fn schema() -> String {
+    let schema = schemars::schema_for!(Report);
+    serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
+}

@@ -1,0 +1,11 @@
+//! Results to bytes: the terminal's summary, `report.json`, `junit.xml`, `latency.hgrm`. Where the
+//! bytes go is decided elsewhere, and what they say was decided by the checks.
+
+pub mod hgrm;
+pub mod json;
+pub mod junit;
+mod statistics;
+pub mod terminal;
+
+pub use json::{Report, Trial};
+pub use statistics::Share;

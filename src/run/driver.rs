@@ -1,0 +1,264 @@
+//! The driver of one trial: connects everybody, starts them together, watches, stops, drains,
+//! and looks at what was left behind. Every wait in it is bounded.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::freeze::{Alive, End, Life};
+use super::instance::{Instance, Shared, lock_of};
+use super::lag;
+use super::load::Load;
+use crate::client::{self, Conn, Outcome, Patience};
+use crate::fault::{Faults, Instances};
+use crate::history::Recorder;
+use crate::history::event::{Kind, Stop};
+use crate::plan::Plan;
+use crate::store::Store;
+use crate::topology::Single;
+use crate::verdict::Signal;
+use crate::workload;
+
+/// Connections made at the same time; more would overrun the server's backlog.
+const PACE: usize = 64;
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How much longer than its longest section an instance may take to end.
+const DRAIN: Duration = Duration::from_secs(5);
+/// How often a key that was left behind is looked up.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Why a trial could not be run at all.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The plan names a lock that this oversold does not have.
+    #[error("there is no lock \"{0}\"; `oversold list locks` tells which there are")]
+    NoSuchLock(String),
+    /// A worker could not connect.
+    #[error("cannot connect to {0}: {1}")]
+    Connect(SocketAddr, String),
+}
+
+struct Lives(Vec<Arc<Life>>);
+
+impl Instances for Lives {
+    fn freeze(&self, instance: u32) {
+        self.0[instance as usize].freeze();
+    }
+
+    fn thaw(&self, instance: u32) -> u64 {
+        self.0[instance as usize].thaw()
+    }
+
+    fn crash(&self, instance: u32) -> bool {
+        self.0[instance as usize].crash()
+    }
+}
+
+/// Runs one trial to its end. All that happens goes to `recorder`; `interrupt` may end it early.
+pub async fn run(
+    plan: &Plan,
+    server: &mut Single,
+    store: Box<dyn Store>,
+    recorder: Recorder,
+    mut interrupt: watch::Receiver<Option<Signal>>,
+) -> Result<(), RunError> {
+    let lock = lock_of(plan).ok_or_else(|| RunError::NoSuchLock(plan.lock.kind.clone()))?;
+    let items = workload::items(&plan.workload);
+    let keys: Vec<String> = (0..items)
+        .map(|item| workload::key_name(&plan.workload, item))
+        .collect();
+    let address = server.address();
+    let conns = connect(plan, address).await?;
+    let lives: Vec<_> = (0..plan.load.instances).map(|_| Life::new()).collect();
+    let faults = Faults::new(plan, Arc::new(Lives(lives.clone())), recorder.clone());
+    let shared = Arc::new(Shared {
+        plan: plan.clone(),
+        lock,
+        keys,
+        store,
+        recorder,
+        load: Load::new(plan.load.operations, items),
+        faults,
+    });
+    let mut beside = JoinSet::new();
+    beside.spawn(lag::watch(shared.recorder.clone(), plan.ttl()));
+    beside.spawn(listen(Arc::clone(&shared), address));
+    for (fault, at_ns, instance) in shared.faults.timed() {
+        let faults = Arc::clone(&shared.faults);
+        beside.spawn(async move {
+            tokio::time::sleep(Duration::from_nanos(at_ns)).await;
+            faults.strike(fault, instance);
+        });
+    }
+    let mut instances = start(&shared, conns, &lives);
+    let died = watch_over(&shared, &mut instances, server, &mut interrupt).await;
+    drain(&shared, &mut instances).await;
+    if !died {
+        look_for_keys(&shared, address).await;
+    }
+    beside.shutdown().await;
+    shared.recorder.record(Kind::Ended {});
+    Ok(())
+}
+
+/// Every worker's own connection, made at a pace that the server can follow.
+async fn connect(plan: &Plan, server: SocketAddr) -> Result<Vec<Conn>, RunError> {
+    let patience = Patience {
+        connect: CONNECT,
+        response: Duration::from_nanos(plan.lock.response_timeout_ns),
+    };
+    stream::iter(0..plan.load.workers)
+        .map(|_| Conn::open(server, patience))
+        .buffered(PACE)
+        .try_collect()
+        .await
+        .map_err(|error| RunError::Connect(server, error.to_string()))
+}
+
+fn start(shared: &Arc<Shared>, conns: Vec<Conn>, lives: &[Arc<Life>]) -> JoinSet<End> {
+    let mut workers: Vec<Vec<(u32, Conn)>> = lives.iter().map(|_| Vec::new()).collect();
+    for (number, conn) in conns.into_iter().enumerate() {
+        workers[number % lives.len()].push((number as u32, conn));
+    }
+    let mut instances = JoinSet::new();
+    for ((number, workers), life) in workers.into_iter().enumerate().zip(lives) {
+        let instance = Instance {
+            number: number as u32,
+            workers,
+            shared: Arc::clone(shared),
+        };
+        let (number, recorder) = (instance.number, shared.recorder.clone());
+        let alive = Alive::new(Arc::clone(life), instance.run());
+        instances.spawn(async move {
+            let end = alive.await;
+            if end == End::Crashed {
+                recorder.record(Kind::Crashed { instance: number });
+            }
+            end
+        });
+    }
+    instances
+}
+
+/// Waits for the first reason to stop. True if it is that the server died.
+async fn watch_over(
+    shared: &Arc<Shared>,
+    instances: &mut JoinSet<End>,
+    server: &mut Single,
+    interrupt: &mut watch::Receiver<Option<Signal>>,
+) -> bool {
+    let mut crashed = 0;
+    let all_ended = async {
+        let mut total = 0;
+        while let Some(end) = instances.join_next().await {
+            total += 1;
+            crashed += u32::from(!matches!(end, Ok(End::Done)));
+        }
+        if crashed == total {
+            Stop::NobodyLeft
+        } else {
+            Stop::OperationsDone
+        }
+    };
+    let asked = async {
+        let signal = interrupt
+            .wait_for(Option::is_some)
+            .await
+            .map(|signal| *signal);
+        match signal {
+            Ok(signal) => signal.map_or(Stop::OperationsDone, Stop::Signal),
+            // Nobody is left who could interrupt.
+            Err(_) => std::future::pending().await,
+        }
+    };
+    let why = tokio::select! {
+        biased;
+        why = shared.load.stopped() => why,
+        why = asked => why,
+        why = server.died() => {
+            shared.recorder.record(Kind::ServerDied { why });
+            Stop::ServerDied
+        }
+        () = tokio::time::sleep(shared.plan.duration()) => Stop::DurationOver,
+        why = all_ended => why,
+    };
+    shared.recorder.record(Kind::Draining { why: why.clone() });
+    shared.load.stop(why.clone());
+    why == Stop::ServerDied
+}
+
+/// Lets every instance finish the operation that it is in, within bounds.
+async fn drain(shared: &Arc<Shared>, instances: &mut JoinSet<End>) {
+    let answer = Duration::from_nanos(shared.plan.lock.response_timeout_ns);
+    let limit = shared.plan.longest_section() + 3 * answer + DRAIN;
+    let all = async { while instances.join_next().await.is_some() {} };
+    if tokio::time::timeout(limit, all).await.is_err() {
+        let left = instances.len() as u32;
+        shared.recorder.record(Kind::DrainCut { instances: left });
+        instances.shutdown().await;
+    }
+}
+
+/// Looks up every lock's key after everybody has stopped: a key that is still there after a whole
+/// TTL, or that has none, was left behind.
+async fn look_for_keys(shared: &Arc<Shared>, server: SocketAddr) {
+    let clock = shared.recorder.clock();
+    let ended = clock.now();
+    let patience = Patience {
+        connect: CONNECT,
+        response: CONNECT,
+    };
+    let Ok(conn) = Conn::open(server, patience).await else {
+        return;
+    };
+    let longest = shared.plan.ttl() + shared.plan.ttl() / 2;
+    let mut left: Vec<u32> = (0..shared.keys.len() as u32).collect();
+    loop {
+        let mut still = Vec::new();
+        let waited = clock.now().since(ended);
+        for key in left {
+            let mut pttl = redis::cmd("PTTL");
+            pttl.arg(&shared.keys[key as usize]);
+            let Outcome::Done(milliseconds) = conn.call::<i64>(&pttl).await else {
+                return;
+            };
+            match milliseconds {
+                -2 => continue,
+                0.. if waited < longest => still.push(key),
+                pttl => {
+                    shared.recorder.record(Kind::KeyAtEnd {
+                        key,
+                        pttl_ns: u64::try_from(pttl).ok().map(|ms| ms * 1_000_000),
+                        after_ns: crate::clock::nanos(waited),
+                    });
+                }
+            }
+        }
+        if still.is_empty() {
+            return;
+        }
+        left = still;
+        clock.sleep(LOOK).await;
+    }
+}
+
+/// Records what the server itself says of the locks' keys.
+async fn listen(shared: Arc<Shared>, server: SocketAddr) {
+    let keys = shared.keys.iter().zip(0u32..);
+    let keys: HashMap<String, u32> = keys.map(|(name, key)| (name.clone(), key)).collect();
+    let recorder = shared.recorder.clone();
+    drop(shared);
+    // Without it the run goes on: what the server says helps to name a cause, it decides nothing.
+    let _ = client::listen(server, |name, did| {
+        if let Some(key) = keys.get(name) {
+            recorder.record(Kind::Server { key: *key, did });
+        }
+    })
+    .await;
+}

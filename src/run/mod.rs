@@ -1,0 +1,10 @@
+//! One trial: hundreds of instances driven at real servers, with faults, into a history. Decides
+//! nothing about right or wrong.
+
+mod driver;
+mod freeze;
+mod instance;
+pub mod lag;
+mod load;
+
+pub use driver::{RunError, run};

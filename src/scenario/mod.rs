@@ -1,0 +1,15 @@
+//! The user's words: what a scenario file may say, and every problem with it at once, each with
+//! its line and column. Durations stay in the incident's own units here; the plan scales them.
+//! Knows no lock, server or run: the names that exist elsewhere come in as a [`Vocabulary`].
+
+pub mod dist;
+mod problem;
+mod read;
+mod shape;
+
+pub use dist::Dist;
+pub use problem::{Invalid, Problem};
+pub use shape::{
+    At, Expect, Fault, Guard, How, Load, Often, Point, Scenario, Store, Topology, Vocabulary, Wait,
+    Workload,
+};

@@ -1,0 +1,10 @@
+//! The real servers of a run: found, started, watched and ended here. They listen on 127.0.0.1,
+//! keep their files in a temporary folder, and die with the driver however it dies.
+
+mod limits;
+mod process;
+mod single;
+
+pub use limits::{open_file_limit, raise_open_file_limit};
+pub use process::{Binary, StartError, find, looked_for};
+pub use single::Single;

@@ -1,0 +1,262 @@
+//! One server process: where its binary is, how it is started on a free port, how it ends.
+
+use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+/// The names under which a server is looked for.
+const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
+/// The variable that names a server.
+const VARIABLE: &str = "OVERSOLD_REDIS_SERVER";
+/// How long a server may take until it is ready.
+const READY: Duration = Duration::from_secs(10);
+/// How often another free port is tried when somebody took the first.
+const PORTS: usize = 8;
+/// What every server logs when it is ready.
+const READY_LINE: &str = "Ready to accept connections";
+
+/// A server binary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binary {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it says of its version.
+    pub version: String,
+}
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// None was found.
+    #[error(
+        "no redis-server found ({0})\n  install one: `scripts/setup.sh`, or `apt-get install redis-server`, \
+         `dnf install redis`, `apk add redis`, `brew install redis`\n  or name one: \
+         `--redis-server PATH` or OVERSOLD_REDIS_SERVER=PATH"
+    )]
+    NotFound(String),
+    /// One was found and is none.
+    #[error("{0}: not a redis-server that runs here: {1}")]
+    NotAServer(PathBuf, String),
+    /// It could not be started.
+    #[error("{0}: {1}")]
+    Io(PathBuf, io::Error),
+    /// It ended before it was ready.
+    #[error("{0} ended before it was ready: {1}")]
+    Ended(PathBuf, String),
+    /// It did not become ready.
+    #[error("{0} was not ready after {1:?}: {2}")]
+    NotReady(PathBuf, Duration, String),
+    /// The workers' sockets do not fit.
+    #[error("{0}")]
+    OpenFiles(String),
+}
+
+/// Where a server is looked for, in order.
+pub fn looked_for(flag: Option<&Path>) -> Vec<PathBuf> {
+    let named = flag.map(Path::to_owned);
+    let named = named.or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
+    if let Some(named) = named {
+        return vec![named];
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    NAMES
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
+        .filter(|candidate| candidate.is_file())
+        .collect()
+}
+
+/// The server to use: the one that was named, or the first on PATH.
+pub fn find(flag: Option<&Path>) -> Result<Binary, StartError> {
+    let Some(path) = looked_for(flag).into_iter().next() else {
+        return Err(StartError::NotFound(format!(
+            "looked on PATH for {}",
+            NAMES.join(", ")
+        )));
+    };
+    let output = std::process::Command::new(&path)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output();
+    let output = output.map_err(|why| StartError::NotAServer(path.clone(), why.to_string()))?;
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    match version(&said) {
+        Some(version) => Ok(Binary { path, version }),
+        None => Err(StartError::NotAServer(
+            path,
+            format!("`--version` said \"{said}\""),
+        )),
+    }
+}
+
+/// The version in `Redis server v=7.0.15 sha=...` or `Valkey server v=9.1.2 ...`.
+fn version(said: &str) -> Option<String> {
+    let (name, rest) = said.split_once(" server v=")?;
+    let number = rest.split_whitespace().next()?;
+    Some(format!("{name} {number}"))
+}
+
+/// A running server. Dropping it kills it.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    pub(super) address: SocketAddr,
+    folder: TempDir,
+}
+
+impl Process {
+    /// Starts a server on a free port and waits until it is ready.
+    ///
+    /// To be called on a thread that lives as long as the driver: on Linux the kernel ends the
+    /// server when the thread that started it ends.
+    pub(super) async fn start(binary: &Binary, options: &[String]) -> Result<Process, StartError> {
+        let mut last = None;
+        for _ in 0..PORTS {
+            match Process::try_start(binary, options).await {
+                // Somebody else took the port between the look and the start.
+                Err(StartError::Ended(path, log)) if log.contains("Address already in use") => {
+                    last = Some(StartError::Ended(path, log));
+                }
+                other => return other,
+            }
+        }
+        Err(last.unwrap_or_else(|| StartError::NotFound(String::new())))
+    }
+
+    async fn try_start(binary: &Binary, options: &[String]) -> Result<Process, StartError> {
+        let io = |why| StartError::Io(binary.path.clone(), why);
+        let folder = tempfile::Builder::new()
+            .prefix("oversold-")
+            .tempdir()
+            .map_err(io)?;
+        let address = free_address().map_err(io)?;
+        let log = File::create(folder.path().join("server.log")).map_err(io)?;
+        let mut command = Command::new(&binary.path);
+        command
+            .arg("--port")
+            .arg(address.port().to_string())
+            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args(["--daemonize", "no", "--dir", "."])
+            .args(options)
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stderr(log.try_clone().map_err(io)?)
+            .stdout(log)
+            // Ctrl-C in a terminal is the driver's alone: it still needs its server to drain.
+            .process_group(0)
+            .kill_on_drop(true);
+        die_with_driver(&mut command);
+        let child = command.spawn().map_err(io)?;
+        let mut process = Process {
+            child,
+            address,
+            folder,
+        };
+        process.ready(&binary.path).await?;
+        Ok(process)
+    }
+
+    /// Waits until the server's own log says that it is ready: a connection to the port could
+    /// reach a stranger's server.
+    async fn ready(&mut self, path: &Path) -> Result<(), StartError> {
+        let began = Instant::now();
+        while !self.log().contains(READY_LINE) {
+            let ended = self.child.try_wait();
+            if ended
+                .map_err(|why| StartError::Io(path.to_owned(), why))?
+                .is_some()
+            {
+                return Err(StartError::Ended(path.to_owned(), self.log_tail()));
+            }
+            if began.elapsed() > READY {
+                return Err(StartError::NotReady(
+                    path.to_owned(),
+                    READY,
+                    self.log_tail(),
+                ));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of the process and tells of it.
+    pub(super) async fn died(&mut self) -> String {
+        match self.child.wait().await {
+            Ok(status) => format!("{status}; its log ends: {}", self.log_tail()),
+            Err(why) => why.to_string(),
+        }
+    }
+
+    pub(super) async fn stop(mut self) {
+        // Its data is nobody's; a kill is the quickest clean end.
+        let _ = self.child.kill().await;
+    }
+
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// All that the server has logged.
+    pub(super) fn log(&self) -> String {
+        let bytes = std::fs::read(self.folder.path().join("server.log")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(3)..].join(" | ")
+    }
+}
+
+/// A port that was free a moment ago.
+fn free_address() -> io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
+
+/// Has the kernel kill the child when the driver dies, SIGKILL included.
+#[cfg(target_os = "linux")]
+fn die_with_driver(command: &mut Command) {
+    let driver = nix::unistd::getpid();
+    let before_exec = move || {
+        nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+        // The driver may have died before the line above.
+        if nix::unistd::getppid() == driver {
+            Ok(())
+        } else {
+            Err(io::Error::other("the driver has ended"))
+        }
+    };
+    // SAFETY: between fork and exec only prctl and getppid are called, both async-signal-safe,
+    // and nothing is allocated on the way to exec.
+    unsafe {
+        command.pre_exec(before_exec);
+    }
+}
+
+/// Elsewhere only an orderly end of the driver ends its servers.
+#[cfg(not(target_os = "linux"))]
+fn die_with_driver(_: &mut Command) {}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn both_families_of_servers_are_told_by_their_version_line() {
+        let redis = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.2.1 bits=64";
+        assert_eq!(version(redis).as_deref(), Some("Redis 7.0.15"));
+        let valkey = "Valkey server v=9.1.2 sha=00000000:0 malloc=libc bits=64";
+        assert_eq!(version(valkey).as_deref(), Some("Valkey 9.1.2"));
+        assert_eq!(version("bash, version 5.2"), None);
+    }
+}
