@@ -40,8 +40,10 @@ pub async fn compare(
         }
     }
     session.say(&terminal::comparison(&reports));
-    let broken = reports.iter().find(|report| report.violated.count > 0);
-    if let Some(report) = broken {
+    // The story that the scenario is about, or else that of the first lock that broke.
+    let broken = || reports.iter().filter(|report| report.violated.count > 0);
+    let own = broken().find(|report| report.lock == scenario.lock);
+    if let Some(report) = own.or(broken().next()) {
         session.say(&terminal::summary(report));
     }
     session.say(&format!("files     {}", folder.display()));

@@ -22,7 +22,8 @@ struct LedgerCheck {
     rows: i64,
     /// Units given back, or entries done again, by stale writes, by cause.
     harm: BTreeMap<Cause, i64>,
-    /// The stale write that did the most.
+    /// How many stale writes there were, and the one that did the most.
+    stale: u64,
     worst: Option<Stale>,
     store_failed: u64,
     crashed: bool,
@@ -57,6 +58,7 @@ impl Check for LedgerCheck {
                     && let Some(writer) = scene.op(*op)
                 {
                     let cause = writer.overlap.unwrap_or(Cause::Unexplained);
+                    self.stale += 1;
                     *self.harm.entry(cause).or_default() += harm;
                     if self.worst.as_ref().is_none_or(|worst| harm > worst.harm) {
                         self.worst = Some(Stale {
@@ -90,8 +92,7 @@ impl Check for LedgerCheck {
         let astray = ledger.remaining + ledger.orders - ledger.stock;
         if astray != 0 {
             let what = format!(
-                "{} orders and {} units left do not make {}: {} units were given back by stale \
-                 writes",
+                "{} orders and {} units left do not make {}: stale writes shifted the stock by {}",
                 ledger.orders, ledger.remaining, ledger.stock, astray
             );
             out.add(self.finding(Property::LostUpdate, what));
@@ -147,12 +148,11 @@ impl LedgerCheck {
                 worst.name, worst.harm
             ),
             _ => format!(
-                "{} had read {}, found {} and wrote {}: it gave back {}",
+                "{} had read {} and wrote {} over {}",
                 worst.name,
                 worst.seen,
-                worst.replaced,
                 worst.seen - 1,
-                worst.harm
+                worst.replaced
             ),
         };
         Finding {
@@ -160,7 +160,8 @@ impl LedgerCheck {
             cause,
             at_ns: worst.at,
             summary: format!(
-                "{what}; the worst stale write: {how} ({})",
+                "{what}; {} stale writes, the worst: {how} ({})",
+                self.stale,
                 worst.cause.word()
             ),
             witnesses: vec![worst.witness.clone()],

@@ -37,6 +37,8 @@ pub struct Story {
     /// The operations in it, in the order of their appearance: A, B, C, ...
     cast: Vec<OpId>,
     gone: BTreeSet<OpId>,
+    /// Operations that got in beside one of the cast and are not in it.
+    others: u32,
     scale: f64,
 }
 
@@ -47,6 +49,7 @@ impl Story {
             lines: Vec::new(),
             cast: Vec::new(),
             gone: BTreeSet::new(),
+            others: 0,
             scale: plan.time_scale,
         }
     }
@@ -94,34 +97,37 @@ impl Story {
     }
 
     fn finding(&mut self, event: &Event, scene: &Scene, finding: &Finding) {
-        if self.full() {
-            return;
-        }
         match finding.property {
-            Property::Overlap => {
-                let [holder, intruder] = finding.witnesses.as_slice() else {
-                    return;
-                };
-                let begins = self.cast.is_empty();
-                let belongs = self.cast.contains(&holder.op) && !self.gone.contains(&holder.op);
-                let known = self.cast.contains(&intruder.op);
-                if known || !(begins || belongs) || self.cast.len() >= CAST {
-                    return;
-                }
-                if begins && let Some(holder) = scene.op(holder.op) {
-                    self.introduce(holder);
-                }
-                if let (Some(holder), Some(intruder)) = (scene.op(holder.op), scene.op(intruder.op))
-                {
-                    self.enters(event, holder, intruder, finding.cause);
-                }
-            }
+            Property::Overlap => self.overlap(event, scene, finding),
             Property::ForeignRelease => {}
             // A key that nobody can get past has no cast.
             _ if self.cast.is_empty() && self.lines.len() < 3 => {
                 self.say(finding.at_ns, finding.summary.clone());
             }
             _ => {}
+        }
+    }
+
+    /// The first one who gets in beside A is B. Later ones join only by way of a removed lock:
+    /// that is the chain.
+    fn overlap(&mut self, event: &Event, scene: &Scene, finding: &Finding) {
+        let [holder, intruder] = finding.witnesses.as_slice() else {
+            return;
+        };
+        let (Some(holder), Some(intruder)) = (scene.op(holder.op), scene.op(intruder.op)) else {
+            return;
+        };
+        if self.cast.is_empty() {
+            self.introduce(holder);
+            return self.enters(event, holder, intruder, finding.cause);
+        }
+        let beside = self.cast.contains(&holder.op) && !self.gone.contains(&holder.op);
+        if !beside || self.cast.contains(&intruder.op) {
+            return;
+        }
+        match finding.cause == Cause::ForeignRelease && self.cast.len() < CAST && !self.full() {
+            true => self.enters(event, holder, intruder, finding.cause),
+            false => self.others += 1,
         }
     }
 
@@ -145,30 +151,30 @@ impl Story {
 
     fn enters(&mut self, event: &Event, holder: &Operation, intruder: &Operation, cause: Cause) {
         let held = self.letter(holder.op).unwrap_or('A');
-        if let Some(grant) = &holder.grant
-            && let Some(end) = grant.earliest_end().filter(|end| *end <= event.at_ns)
-        {
-            let text = match cause {
-                Cause::LeaseExpired => {
-                    Some(format!("{held}'s lease runs out; {held} is still at work"))
-                }
-                Cause::FrozenHolder => Some(format!(
-                    "{held}'s lease runs out; its instance stands still, its watchdog too"
-                )),
-                Cause::RenewalFailed => Some(format!(
-                    "{held}'s lease runs out: its renewals came to nothing"
-                )),
-                _ => None,
-            };
-            if let Some(text) = text {
-                self.say(end, text);
-            }
+        let end = holder.grant.as_ref().and_then(|grant| grant.earliest_end());
+        let how = match cause {
+            Cause::LeaseExpired => Some(format!("{held} is still at work")),
+            Cause::FrozenHolder => Some("its instance stands still, its watchdog too".to_owned()),
+            Cause::RenewalFailed => Some("its renewals came to nothing".to_owned()),
+            _ => None,
+        };
+        if let (Some(end), Some(how)) = (end.filter(|end| *end <= event.at_ns), how) {
+            self.say(end, format!("{held}'s lease runs out; {how}"));
         }
-        self.cast.push(intruder.op);
-        let letter = self.letter(intruder.op).unwrap_or('B');
+        let letter = self.joins(intruder.op);
         let name = intruder.name();
-        let text = format!("{letter}, {name}, gets in beside {held}");
-        self.say(event.at_ns, text);
+        self.say(
+            event.at_ns,
+            format!("{letter}, {name}, gets in beside {held}"),
+        );
+    }
+
+    /// The letter of an operation, which joins the cast if it is not in it.
+    fn joins(&mut self, op: OpId) -> char {
+        if self.letter(op).is_none() {
+            self.cast.push(op);
+        }
+        self.letter(op).unwrap_or('?')
     }
 
     /// What those in the cast do next.
@@ -190,8 +196,10 @@ impl Story {
             Kind::Thawed { instance } => self.thawed(*instance, scene),
             Kind::Released { op, outcome } => {
                 let who = self.letter(*op);
-                self.gone.insert(*op);
-                who.map(|who| self.released(who, outcome, new))
+                who.map(|who| {
+                    self.gone.insert(*op);
+                    self.released(who, outcome, scene, new)
+                })
             }
             _ => None,
         };
@@ -209,25 +217,30 @@ impl Story {
         ))
     }
 
-    fn released(&self, who: char, outcome: &Release, new: &[Finding]) -> String {
+    fn released(&mut self, who: char, outcome: &Release, scene: &Scene, new: &[Finding]) -> String {
         let foreign = new.iter().find(|f| f.property == Property::ForeignRelease);
         let victim = foreign.and_then(|finding| finding.witnesses.get(1));
-        match (victim, outcome) {
-            (Some(victim), _) => match self.letter(victim.op) {
-                Some(letter) => format!("{who}'s release removes {letter}'s lock"),
-                None => format!(
-                    "{who}'s release removes the lock of operation {}",
-                    victim.op
-                ),
-            },
-            (None, Release::Removed) => format!("{who} releases the lock"),
-            (None, Release::Gone) => format!("{who} releases, and there is no lock"),
-            (None, Release::NotMine) => {
+        let victim = victim.and_then(|victim| scene.op(victim.op));
+        if let Some(victim) = victim {
+            let new = self.letter(victim.op).is_none();
+            let letter = self.joins(victim.op);
+            return match new {
+                true => {
+                    let name = victim.name();
+                    format!("{who}'s release removes the lock of {letter}, {name}")
+                }
+                false => format!("{who}'s release removes {letter}'s lock"),
+            };
+        }
+        match outcome {
+            Release::Removed => format!("{who} releases the lock"),
+            Release::Gone => format!("{who} releases, and there is no lock"),
+            Release::NotMine => {
                 format!("{who} releases, and its token does not match: nothing is removed")
             }
-            (None, Release::Nothing) => format!("{who} is through"),
-            (None, Release::Failed(error)) => format!("{who}'s release fails: {error}"),
-            (None, Release::Unknown(error)) => format!("{who}'s release is not answered: {error}"),
+            Release::Nothing => format!("{who} is through"),
+            Release::Failed(error) => format!("{who}'s release fails: {error}"),
+            Release::Unknown(error) => format!("{who}'s release is not answered: {error}"),
         }
     }
 }
@@ -241,10 +254,13 @@ fn wrote(who: char, seen: i64, replaced: i64, effect: &Effect) -> String {
         Effect::Written { rows, .. } if seen == replaced => {
             format!("{who} writes over the {seen} that it had read ({rows} added)")
         }
-        Effect::Written { rows, .. } => format!(
+        Effect::Written { rows, .. } if seen > replaced => format!(
             "{who} writes as if there were still {seen}; there are {replaced} ({rows} added): \
              {} too many",
             seen - replaced
+        ),
+        Effect::Written { rows, .. } => format!(
+            "{who} writes as if there were only {seen}; there are {replaced} ({rows} added)"
         ),
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
 use super::json::{Report, Trial};
@@ -230,7 +230,7 @@ fn short(ns: u64) -> String {
 /// The table of several locks in one scenario.
 pub fn comparison(reports: &[Report]) -> String {
     let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
+    table.load_style(NOTHING);
     let entries = reports.iter().flat_map(|report| &report.trials);
     let entries = entries.clone().any(|trial| trial.ledger.entries > 0);
     let (done, damage) = match entries {
@@ -238,7 +238,7 @@ pub fn comparison(reports: &[Report]) -> String {
         false => ("orders", "oversold"),
     };
     table.set_header([
-        "lock",
+        "lock\n",
         done,
         damage,
         "overlaps",
