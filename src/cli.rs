@@ -1,5 +1,9 @@
 //! The command line: clap's types, turned into requests. clap is named nowhere else.
 
+mod help;
+
+use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,7 +22,7 @@ use crate::verdict::{Exit, Signal};
 /// Drives hundreds of simulated application instances at a real Redis, breaks things on purpose,
 /// records what happens, and judges the ledger afterwards.
 #[derive(Debug, Parser)]
-#[command(name = "oversold", version, max_term_width = 100, after_help = AFTER)]
+#[command(name = "oversold", version, max_term_width = 100, after_help = help::PROGRAM)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -32,23 +36,10 @@ pub struct Cli {
     redis_server: Option<PathBuf>,
 }
 
-const AFTER: &str = "\
-Exit codes:
-  0    as expected
-  10   correctness violated (or an expected violation not found)
-  4    inconclusive: the run cannot answer the question
-  2    wrong usage, or an invalid scenario
-  3    environment: no server, port, permission or disk
-  130  interrupted (143 by SIGTERM); the partial reports are written
-
-First steps:
-  oversold doctor                                  what this machine has
-  oversold compare scenarios/incident-137.toml     six locks in one table
-  oversold run scenarios                           the gate for CI";
-
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run scenarios, each through the whole flow: the command for CI
+    #[command(after_help = help::RUN)]
     Run {
         /// Scenario files, folders of them, or - for standard input
         #[arg(required = true, value_name = "SCENARIO")]
@@ -65,6 +56,7 @@ enum Command {
         results: ResultFlags,
     },
     /// Run one scenario under several locks, and print one table
+    #[command(after_help = help::COMPARE)]
     Compare {
         /// The scenario file, or - for standard input
         scenario: PathBuf,
@@ -77,6 +69,7 @@ enum Command {
         results: ResultFlags,
     },
     /// Judge a stored run again, from its history and ledger, without Redis
+    #[command(after_help = help::CHECK)]
     Check {
         /// A run's folder, or a history file
         #[arg(value_name = "RUN_DIR|HISTORY")]
@@ -85,6 +78,7 @@ enum Command {
         documents: DocumentFlags,
     },
     /// Run a stored plan again (a seed replays the plan, not the interleaving)
+    #[command(after_help = help::REPLAY)]
     Replay {
         /// A run's folder, or a plan file
         #[arg(value_name = "RUN_DIR")]
@@ -93,19 +87,23 @@ enum Command {
         results: ResultFlags,
     },
     /// Tell everything that is wrong with scenarios, without running them
+    #[command(after_help = help::VALIDATE)]
     Validate {
         /// Scenario files, folders of them, or - for standard input
         #[arg(required = true, value_name = "SCENARIO")]
         scenarios: Vec<PathBuf>,
     },
     /// List what there is
+    #[command(after_help = help::LIST)]
     List {
         /// What to list; everything by default
         which: Option<ListFlag>,
     },
     /// Look whether this machine has what a run needs
+    #[command(after_help = help::DOCTOR)]
     Doctor,
     /// Print a completion script for a shell
+    #[command(after_help = help::COMPLETIONS)]
     Completions {
         /// The shell
         shell: Shell,
@@ -132,8 +130,7 @@ struct PlanFlags {
           value_parser = clap::value_parser!(u64).range(1..))]
     operations: Option<u64>,
     /// How long operations are issued, in the scenario's own time
-    #[arg(short = 'z', long = "duration", value_name = "DURATION",
-          value_parser = humantime::parse_duration)]
+    #[arg(short = 'z', long = "duration", value_name = "DURATION", value_parser = duration)]
     duration: Option<Duration>,
 }
 
@@ -146,7 +143,7 @@ struct ResultFlags {
     documents: DocumentFlags,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 struct DocumentFlags {
     /// Also write the JSON report to this file (- is standard output)
     #[arg(long, value_name = "FILE")]
@@ -188,6 +185,16 @@ fn time_scale(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "a factor between 0.001 and 10".to_owned())
 }
 
+/// As long as a scenario may say.
+fn duration(text: &str) -> Result<Duration, String> {
+    let day = Duration::from_secs(24 * 60 * 60);
+    let duration = humantime::parse_duration(text).map_err(|why| why.to_string())?;
+    match duration > Duration::ZERO && duration <= day {
+        true => Ok(duration),
+        false => Err("a duration longer than 0 and up to a day".to_owned()),
+    }
+}
+
 impl PlanFlags {
     fn overrides(self) -> Overrides {
         Overrides {
@@ -202,23 +209,41 @@ impl PlanFlags {
     }
 }
 
+impl DocumentFlags {
+    /// Two documents on standard output would be none.
+    fn check(&self) -> Result<(), Failure> {
+        let stdout = Some(Output::Stdout);
+        match self.json == stdout && self.junit == stdout {
+            true => Err(Failure::usage(
+                "`--json -` and `--junit -`: one of the two can go to standard output; name a file \
+                 for the other",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The same locks, each once.
+fn distinct(locks: Vec<String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let first = |lock: &String| seen.insert(lock.clone());
+    locks.into_iter().filter(first).collect()
+}
+
 /// Does what the command line says.
 pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result<Exit, Failure> {
     let redis_server = cli.redis_server;
-    let session = |out: PathBuf, documents: DocumentFlags| Session {
-        redis_server: redis_server.clone(),
-        out,
-        json: documents.json,
-        junit: documents.junit,
-        interrupt: interrupt.clone(),
+    let session = |out: PathBuf, documents: DocumentFlags| {
+        documents.check()?;
+        Ok(Session {
+            redis_server: redis_server.clone(),
+            out,
+            json: documents.json,
+            junit: documents.junit,
+            interrupt: interrupt.clone(),
+        })
     };
-    let plain = || {
-        let documents = DocumentFlags {
-            json: None,
-            junit: None,
-        };
-        session(PathBuf::new(), documents)
-    };
+    let plain = || session(PathBuf::new(), DocumentFlags::default());
     match cli.command {
         Command::Run {
             scenarios,
@@ -235,7 +260,8 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
                 }),
                 ..plan.overrides()
             };
-            app::run(&scenarios, &flags, &session(results.out, results.documents)).await
+            let session = session(results.out, results.documents)?;
+            app::run(&scenarios, &flags, &session).await
         }
         Command::Compare {
             scenario,
@@ -243,21 +269,23 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             plan,
             results,
         } => {
-            let session = session(results.out, results.documents);
-            app::compare(scenario, &locks, &plan.overrides(), &session).await
+            let session = session(results.out, results.documents)?;
+            app::compare(scenario, &distinct(locks), &plan.overrides(), &session).await
         }
         Command::Check { stored, documents } => {
-            app::check(&stored, &session(PathBuf::new(), documents))
+            app::check(&stored, &session(PathBuf::new(), documents)?)
         }
         Command::Replay { stored, results } => {
-            app::replay(&stored, &session(results.out, results.documents)).await
+            app::replay(&stored, &session(results.out, results.documents)?).await
         }
-        Command::Validate { scenarios } => app::validate(&scenarios, &plain()),
-        Command::List { which } => app::list(which.map(registry), &plain()),
-        Command::Doctor => app::doctor(&plain()).await,
+        Command::Validate { scenarios } => app::validate(&scenarios, &plain()?),
+        Command::List { which } => app::list(which.map(registry), &plain()?),
+        Command::Doctor => app::doctor(&plain()?).await,
         Command::Completions { shell } => {
-            let out = &mut std::io::stdout();
-            clap_complete::generate(shell, &mut Cli::command(), "oversold", out);
+            // To memory first: a closed pipe is the reader's choice, and no reason to panic.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "oversold", &mut script);
+            let _ = std::io::stdout().write_all(&script);
             Ok(Exit::Pass)
         }
     }

@@ -1,20 +1,25 @@
 //! Parse, hand over, return the exit code: the only place that exits.
 
+use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use oversold::app::Failure;
 use oversold::cli::{self, Cli};
 use oversold::verdict::{Exit, Signal};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{self, SignalKind};
+use tokio::sync::{oneshot, watch};
+
+/// How long leaving at once may take, before nothing more is waited for.
+const LEAVE: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let exit = match tokio::runtime::Runtime::new() {
+    let exit = match Runtime::new() {
         Ok(runtime) => {
-            // The servers are started on this thread, which lives as long as the program.
-            let ended = runtime.block_on(until_done_or_told_twice(cli));
+            let ended = until_done_or_told_twice(&runtime, cli);
             // After a second signal something may still hold a thread; do not wait for it.
             runtime.shutdown_background();
             ended
@@ -22,35 +27,79 @@ fn main() -> ExitCode {
         Err(why) => Err(Failure::environment(format!("no threads to run on: {why}"))),
     };
     let exit = exit.unwrap_or_else(|failure| {
-        anstream::eprintln!("error: {failure}");
+        tell(&format!("error: {failure}"));
         failure.exit
     });
     ExitCode::from(exit.code())
 }
 
 /// The first signal asks the command to drain, check and write; the second one leaves at once.
-async fn until_done_or_told_twice(cli: Cli) -> Result<Exit, Failure> {
-    let (tell, interrupt) = watch::channel(None);
-    let twice = async {
-        let told = next_signal().await?;
-        anstream::eprintln!("{told:?}: draining, checking and writing; once more to leave at once");
-        tell.send_replace(Some(told));
-        Ok(Exit::Interrupted(next_signal().await?))
+fn until_done_or_told_twice(runtime: &Runtime, cli: Cli) -> Result<Exit, Failure> {
+    let (ask, interrupt) = watch::channel(None);
+    let (leave, told_twice) = oneshot::channel();
+    let signals = {
+        let _context = runtime.enter();
+        Signals::listen()?
     };
-    tokio::select! {
-        ended = cli::run(cli, interrupt) => ended,
-        left = twice => left,
-    }
+    // On a thread of its own: this one may be held by a file that is being read.
+    runtime.spawn(heed(signals, ask, leave));
+    // The servers are started on this thread, which lives as long as the program.
+    runtime.block_on(async {
+        tokio::select! {
+            ended = cli::run(cli, interrupt) => ended,
+            Ok(signal) = told_twice => Ok(Exit::Interrupted(signal)),
+        }
+    })
 }
 
-async fn next_signal() -> Result<Signal, Failure> {
-    let listen = |kind| signal(kind).map_err(Failure::environment);
-    let (mut int, mut term) = (
-        listen(SignalKind::interrupt())?,
-        listen(SignalKind::terminate())?,
-    );
-    tokio::select! {
-        _ = int.recv() => Ok(Signal::Sigint),
-        _ = term.recv() => Ok(Signal::Sigterm),
+async fn heed(
+    mut signals: Signals,
+    ask: watch::Sender<Option<Signal>>,
+    leave: oneshot::Sender<Signal>,
+) {
+    let first = signals.next().await;
+    tell(&format!(
+        "{first:?}: draining, checking and writing; once more to leave at once"
+    ));
+    ask.send_replace(Some(first));
+    let second = signals.next().await;
+    let _ = leave.send(second);
+    tokio::time::sleep(LEAVE).await;
+    exit_now(Exit::Interrupted(second));
+}
+
+#[expect(
+    clippy::exit,
+    reason = "the main thread is held by something that does not end, and a user has asked twice"
+)]
+fn exit_now(exit: Exit) {
+    std::process::exit(i32::from(exit.code()));
+}
+
+/// Writes a line to standard error, where nobody may listen any more: no reason to panic.
+fn tell(text: &str) {
+    let _ = writeln!(anstream::stderr(), "{text}");
+}
+
+/// The signals that end a run, listened to from one moment on: none is lost between two.
+struct Signals {
+    int: unix::Signal,
+    term: unix::Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Signals, Failure> {
+        let listen = |kind| unix::signal(kind).map_err(Failure::environment);
+        Ok(Signals {
+            int: listen(SignalKind::interrupt())?,
+            term: listen(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.int.recv() => Signal::Sigint,
+            _ = self.term.recv() => Signal::Sigterm,
+        }
     }
 }

@@ -108,22 +108,21 @@ impl Plan {
     /// Decides everything for one trial of `scenario` under `lock`.
     pub fn resolve(scenario: &Scenario, flags: &Overrides, lock: &str, seed: u64) -> Plan {
         let scale = flags.time_scale.unwrap_or(scenario.time_scale);
-        let scaled = |duration: Duration| nanos(duration.mul_f64(scale));
+        let scaled = |duration: Duration| scaled(nanos(duration), scale);
         let workers = flags.workers.unwrap_or(scenario.load.workers);
+        let duration = flags.duration.map_or(scenario.load.duration_ns, nanos);
         let load = Load {
             workers,
             // Fewer workers than instances would leave instances with nobody in them.
             instances: scenario.load.instances.min(workers),
             operations: flags.operations.or(scenario.load.operations),
-            duration_ns: flags.duration.map_or(
-                scaled(Duration::from_nanos(scenario.load.duration_ns)),
-                scaled,
-            ),
+            duration_ns: scaled(Duration::from_nanos(duration)),
             think: scenario.load.think.scaled(scale),
         };
+        let ttl_ns = whole_milliseconds(scaled(scenario.ttl));
         let response_timeout_ns = match scenario.response_timeout {
             Some(timeout) => scaled(timeout),
-            None => scaled(scenario.ttl).max(nanos(LEAST_RESPONSE_TIMEOUT)),
+            None => ttl_ns.max(nanos(LEAST_RESPONSE_TIMEOUT)),
         };
         let named = scenario.expect.get(lock);
         Plan {
@@ -138,7 +137,7 @@ impl Plan {
             heeds_lost_lease: scenario.heeds_lost_lease,
             lock: LockPlan {
                 kind: lock.to_owned(),
-                ttl_ns: scaled(scenario.ttl),
+                ttl_ns,
                 wait: scaled_wait(&scenario.wait, scale),
                 response_timeout_ns,
             },
@@ -186,8 +185,19 @@ impl Plan {
     }
 }
 
+/// A number of nanoseconds on another scale.
+fn scaled(ns: u64, scale: f64) -> u64 {
+    (ns as f64 * scale).round() as u64
+}
+
+/// Redis counts leases in whole milliseconds, and none is shorter than one
+/// (<https://redis.io/docs/latest/commands/set/>): what is planned is what the server gives.
+fn whole_milliseconds(ns: u64) -> u64 {
+    let milliseconds = (ns as f64 / 1e6).round().max(1.0) as u64;
+    milliseconds.saturating_mul(1_000_000)
+}
+
 fn scaled_wait(wait: &Wait, scale: f64) -> Wait {
-    let times = |ns: u64| (ns as f64 * scale).round() as u64;
     match *wait {
         Wait::FailFast => Wait::FailFast,
         Wait::Retry {
@@ -195,20 +205,19 @@ fn scaled_wait(wait: &Wait, scale: f64) -> Wait {
             jitter,
             give_up_after_ns,
         } => Wait::Retry {
-            every_ns: times(every_ns),
+            every_ns: scaled(every_ns, scale),
             jitter,
-            give_up_after_ns: times(give_up_after_ns),
+            give_up_after_ns: scaled(give_up_after_ns, scale),
         },
     }
 }
 
 /// Scales the faults and draws the instances that the scenario leaves open.
 fn resolve_faults(scenario: &Scenario, scale: f64, load: &Load, seed: u64) -> Vec<Fault> {
-    let times = |ns: u64| (ns as f64 * scale).round() as u64;
     let resolve = |(place, fault): (usize, &Fault)| Fault {
         at: match fault.at {
             At::Time { at_ns, instance } => At::Time {
-                at_ns: times(at_ns),
+                at_ns: scaled(at_ns, scale),
                 instance: Some(instance.map_or_else(
                     || {
                         let mut rng = Seed(seed).stream("fault", place as u64);
@@ -221,7 +230,7 @@ fn resolve_faults(scenario: &Scenario, scale: f64, load: &Load, seed: u64) -> Ve
         },
         how: match fault.how {
             How::Freeze { for_ns } => How::Freeze {
-                for_ns: times(for_ns),
+                for_ns: scaled(for_ns, scale),
             },
             How::Crash => How::Crash,
         },

@@ -1,7 +1,7 @@
 //! Shows that work goes on: a bar to a person at a terminal, a line now and then to a log. All of
 //! it goes to stderr.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -56,7 +56,9 @@ impl Progress {
         if self.to_log {
             if self.told.elapsed() >= LOG_EVERY {
                 self.told = Instant::now();
-                anstream::eprintln!(
+                // Nobody may listen any more, which is no reason to panic.
+                let _ = writeln!(
+                    anstream::stderr(),
                     "{}: {} of {} trials, {violations} violations so far, {:.0?}",
                     self.label,
                     self.done,

@@ -12,26 +12,34 @@ const WORKERS: u64 = 10_000;
 
 /// Looks at servers, limits, ports and timers.
 pub async fn doctor(session: &Session) -> Result<Exit, Failure> {
-    let mut healthy = true;
-    let mut servers = 0;
-    for candidate in topology::looked_for(session.redis_server.as_deref()) {
-        match topology::find(Some(&candidate)) {
-            Ok(found) => {
-                servers += 1;
-                session.say(&format!(
-                    "server      {}: {}",
-                    found.path.display(),
-                    found.version
-                ));
-            }
-            Err(why) => session.say(&format!("server      {why}")),
-        }
+    let server = tell_servers(session);
+    tell_open_files(session);
+    let port = tell_ports(session);
+    tell_timers(session).await;
+    Ok(match server && port {
+        true => Exit::Pass,
+        false => Exit::Environment,
+    })
+}
+
+/// Tells which servers there are, and whether a run would find one.
+fn tell_servers(session: &Session) -> bool {
+    let named = session.redis_server.as_deref();
+    let candidates = topology::looked_for(named);
+    for candidate in &candidates {
+        session.say(&match topology::find(Some(candidate)) {
+            Ok(found) => format!("server      {}: {}", found.path.display(), found.version),
+            Err(why) => format!("server      {why}"),
+        });
     }
-    if servers == 0 {
-        healthy = false;
-        let missing = topology::StartError::NotFound("the list above is all there is".to_owned());
-        session.say(&format!("server      {missing}"));
+    let first = topology::find(named);
+    if let (Err(why), true) = (&first, candidates.is_empty()) {
+        session.say(&format!("server      {why}"));
     }
+    first.is_ok()
+}
+
+fn tell_open_files(session: &Session) {
     let (soft, hard) = topology::open_file_limit();
     session.say(&format!(
         "open files  {soft} now, {hard} at most (a run raises the first)"
@@ -42,21 +50,21 @@ pub async fn doctor(session: &Session) -> Result<Exit, Failure> {
             hard.saturating_sub(128)
         ));
     }
-    match TcpListener::bind((Ipv4Addr::LOCALHOST, 0)) {
-        Ok(_) => session.say("ports       free ones on 127.0.0.1"),
-        Err(why) => {
-            healthy = false;
-            session.say(&format!("ports       none to be had on 127.0.0.1: {why}"));
-        }
-    }
+}
+
+fn tell_ports(session: &Session) -> bool {
+    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    session.say(&match &bound {
+        Ok(_) => "ports       free ones on 127.0.0.1".to_owned(),
+        Err(why) => format!("ports       none to be had on 127.0.0.1: {why}"),
+    });
+    bound.is_ok()
+}
+
+async fn tell_timers(session: &Session) {
     let jitter = lag::measure().await;
     session.say(&format!(
         "timers      wander by {jitter:.1?} just now: TTLs from {:.0?} on are safe from it",
         jitter * 12
     ));
-    Ok(if healthy {
-        Exit::Pass
-    } else {
-        Exit::Environment
-    })
 }

@@ -1,6 +1,7 @@
 //! `oversold list`: what there is, read from the registries.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::slice;
 
 use super::session::{Failure, Session, scenarios};
 use crate::check;
@@ -64,13 +65,31 @@ fn rows(registry: Registry) -> Result<Vec<(String, String)>, Failure> {
         Registry::Faults => fault::ALL.iter().map(|e| row(e.name, e.about)).collect(),
         Registry::Checks => check::ALL.iter().map(|e| row(e.name, e.about)).collect(),
         Registry::Workloads => workload::ALL.iter().map(|e| row(e.name, e.about)).collect(),
-        Registry::Scenarios => {
-            let folder = Path::new("scenarios");
-            if !folder.is_dir() {
-                return Ok(vec![row("-", "no folder `scenarios` here")]);
-            }
-            let found = scenarios(&[folder.to_owned()])?;
-            found.iter().map(|s| row(&s.name, &s.title)).collect()
-        }
+        Registry::Scenarios => return scenario_rows(Path::new("scenarios")),
     })
+}
+
+/// The scenarios of a folder. One that is invalid does not hide the others.
+fn scenario_rows(folder: &Path) -> Result<Vec<(String, String)>, Failure> {
+    if !folder.is_dir() {
+        let what = format!("no folder `{}` here", folder.display());
+        return Ok(vec![("-".to_owned(), what)]);
+    }
+    let at = |why: std::io::Error| Failure::usage(format!("{}: {why}", folder.display()));
+    let entries = std::fs::read_dir(folder).map_err(at)?;
+    let paths: Result<Vec<PathBuf>, _> = entries.map(|e| e.map(|e| e.path())).collect();
+    let mut files = paths.map_err(at)?;
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "toml"));
+    files.sort();
+    let rows = files
+        .iter()
+        .map(|file| match scenarios(slice::from_ref(file)) {
+            Ok(found) => found.into_iter().map(|s| (s.name, s.title)).collect(),
+            Err(_) => {
+                let name = file.file_name().unwrap_or_default().display().to_string();
+                let what = format!("invalid: `oversold validate {}`", file.display());
+                vec![(name, what)]
+            }
+        });
+    Ok(rows.flat_map(|rows: Vec<_>| rows).collect())
 }

@@ -134,10 +134,13 @@ fn folder_of(path: &Path) -> &Path {
 
 fn put(to: &Output, text: &str) -> Result<(), Failure> {
     match to {
-        Output::Stdout => {
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            Ok(())
-        }
+        Output::Stdout => match std::io::stdout().write_all(text.as_bytes()) {
+            // A closed pipe is the reader's choice; a full disk behind it is not.
+            Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Failure::environment(format!("standard output: {why}")))
+            }
+            _ => Ok(()),
+        },
         Output::File(path) => write(path, text),
     }
 }

@@ -1,5 +1,6 @@
 //! The trials of one lock in one scenario: each with servers, a store and a folder of its own.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,7 @@ use crate::workload;
 pub(super) const PLAN: &str = "plan.json";
 pub(super) const HISTORY: &str = "history.jsonl";
 pub(super) const LEDGER: &str = "ledger.sqlite";
+const SERVER_LOG: &str = "server.log";
 
 /// How often progress is looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -84,7 +86,9 @@ pub(super) async fn conduct(
         }
     }
     drop(progress);
-    let report = merge(first, &binary.version, &judged, trials);
+    let mut report = merge(first, &binary.version, &judged, trials);
+    // Also when the signal came too late to cut a trial short: it is why the rest was left out.
+    report.interrupted = report.interrupted.or(session.interrupted());
     leave(folder, &report)?;
     Ok(report)
 }
@@ -142,8 +146,8 @@ async fn one(
     write(&folder.join(PLAN), &(text + "\n"))?;
     let header = header(plan, binary);
     let ledger = folder.join(LEDGER);
-    let store =
-        Sqlite::create(&ledger, &plan.workload, plan.guard).map_err(Failure::environment)?;
+    let store = Sqlite::create(&ledger, &plan.workload, plan.guard)
+        .map_err(|why| Failure::environment(format!("{}: {why}", ledger.display())))?;
     let sink = Sink {
         writer: Writer::create(&folder.join(HISTORY), &header).map_err(Failure::environment)?,
         judge: Judge::new(plan, header.keys.len()),
@@ -165,14 +169,17 @@ async fn one(
     let sink = drain.close();
     let log = server.log();
     server.stop().await;
-    ran.map_err(Failure::environment)?;
+    if let Err(why) = ran {
+        write(&folder.join(SERVER_LOG), &log)?;
+        return Err(Failure::environment(why));
+    }
     sink.writer.finish().map_err(Failure::environment)?;
     let ledger = sqlite::ledger(&ledger).map_err(Failure::environment)?;
     let (trial, judgement) = judge(plan, folder, sink.judge, ledger, &sink.summary);
     let hgrm = hgrm::render(&sink.summary.lock_wait);
     write(&folder.join("latency.hgrm"), &hgrm)?;
     if judgement.lock.and(judgement.business) != Verdict::Pass {
-        write(&folder.join("server.log"), &log)?;
+        write(&folder.join(SERVER_LOG), &log)?;
     }
     Ok((trial, judgement))
 }
@@ -225,7 +232,9 @@ async fn warn_of_jitter(plan: &Plan) {
     let least = jitter * 4;
     if margin < least {
         let scale = plan.time_scale * least.as_secs_f64() / margin.as_secs_f64();
-        anstream::eprintln!(
+        // Nobody may listen any more, which is no reason to panic.
+        let _ = writeln!(
+            anstream::stderr(),
             "warning: this machine's timers wander by {jitter:.1?}, and at time scale {} a third \
              of the TTL is {margin:.1?}: results may be inconclusive; use `--time-scale {:.3}` or \
              a larger one",

@@ -1,81 +1,116 @@
-//! Why a section was not protected any more: read off what the history says of its lease.
+//! Why a section was not protected any more: read off what the history says of its lease, of the
+//! releases by others, and of the pauses in between.
+
+use std::time::Duration;
 
 use super::finding::Cause;
-use super::scene::{Operation, Removal, Scene};
+use super::grant::Grant;
+use super::operation::Operation;
+use super::scene::{Scene, Window};
 use crate::clock::Time;
+use crate::history::OpId;
 
-/// Why `intruder` could be granted the lock while `holder` was in its section; and, if another's
-/// release was the reason, that release.
-pub fn of_overlap(
-    scene: &Scene,
-    holder: &Operation,
-    intruder: &Operation,
-) -> (Cause, Option<Removal>) {
+/// Why an operation's lock was not its own any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loss {
+    /// Whose lock it was.
+    pub loser: OpId,
+    /// Why it was gone.
+    pub cause: Cause,
+    /// The operation whose release removed it, if that was the reason.
+    pub remover: Option<OpId>,
+}
+
+/// Why two sections could be in progress at once. Mostly the holder had lost its lock before the
+/// intruder was granted it; but who enters last may have been granted first, if it stood still
+/// between its grant and its entry.
+pub fn of_overlap(scene: &Scene, holder: &Operation, intruder: &Operation) -> Loss {
+    let because = |cause| Loss {
+        loser: holder.op,
+        cause,
+        remover: None,
+    };
     let (Some(held), Some(got)) = (&holder.grant, &intruder.grant) else {
-        return (Cause::NoLock, None);
+        return because(Cause::Unexplained);
     };
     if !held.locked || !got.locked {
-        return (Cause::NoLock, None);
+        return because(Cause::NoLock);
     }
-    let may_have_ended = held.earliest_end().is_some_and(|end| got.answered >= end);
-    let surely_ended = held.latest_end().is_some_and(|end| got.asked >= end);
-    if surely_ended {
-        return (of_expiry(scene, holder, got.answered), None);
-    }
-    if let Some(removal) = removal_between(scene, holder, held.asked, got.answered) {
-        return (Cause::ForeignRelease, Some(removal));
-    }
-    let evicted = scene.key(holder.key).and_then(|key| key.evicted);
-    if evicted.is_some_and(|at| at >= held.asked && at <= got.answered) {
-        return (Cause::Evicted, None);
-    }
-    if may_have_ended {
-        return (of_expiry(scene, holder, got.answered), None);
-    }
-    (Cause::Unexplained, None)
+    let may_be_first = got.asked < held.answered;
+    of_loss(scene, holder, (got.asked, got.answered))
+        .or_else(|| of_loss(scene, intruder, (held.asked, held.answered)).filter(|_| may_be_first))
+        .unwrap_or_else(|| because(Cause::Unexplained))
 }
 
-/// A release by another operation that may have removed the holder's lock before `until`. One
-/// that began after the grant was seen is the better witness: it can have removed nothing older.
-fn removal_between(scene: &Scene, holder: &Operation, since: Time, until: Time) -> Option<Removal> {
-    let answered = holder.grant.as_ref()?.answered;
-    let removals = &scene.key(holder.key)?.removals;
-    let fits = |removal: &&Removal| {
-        removal.op != holder.op && removal.answered >= since && removal.asked <= until
+/// Why an operation's lock was gone when another one was granted it, at some moment of a window.
+pub fn of_loss(scene: &Scene, loser: &Operation, granted: Window) -> Option<Loss> {
+    let grant = loser.grant.as_ref()?;
+    let because = |cause, remover| {
+        Some(Loss {
+            loser: loser.op,
+            cause,
+            remover,
+        })
     };
-    let after_grant = removals.iter().filter(fits).find(|r| r.asked >= answered);
-    after_grant.or_else(|| removals.iter().rfind(fits)).copied()
+    let expired = || because(of_expiry(scene, loser, grant), None);
+    // A lease that was found gone before its time did not run out.
+    let ran_out = !grant.gone_early;
+    if ran_out && grant.surely_ended(granted.0) {
+        return expired();
+    }
+    let suspects: Vec<_> = scene.removals(loser, granted.1).collect();
+    // One that was sent after the grant was seen can have removed nothing older.
+    if let Some(sure) = suspects.iter().find(|r| r.asked >= grant.answered) {
+        return because(sure.cause(), Some(sure.op));
+    }
+    if scene.evicted_within(loser.key, (grant.asked, granted.1)) {
+        return because(Cause::Evicted, None);
+    }
+    if grant.may_have_ended(granted.1) {
+        return expired();
+    }
+    let possible = suspects.last()?;
+    because(possible.cause(), Some(possible.op))
 }
 
-/// Why the holder's lease could run out while it was in its section.
-pub fn of_expiry(scene: &Scene, holder: &Operation, seen: Time) -> Cause {
-    let Some(grant) = &holder.grant else {
-        return Cause::Unexplained;
-    };
-    let end = grant.earliest_end().unwrap_or(seen);
-    let window = (grant.extended(), seen.max(end));
-    if scene.renews() {
-        if scene.frozen_within(holder.instance, window) {
-            return Cause::FrozenHolder;
-        }
-        let in_time = grant.renewal_asked.is_some_and(|asked| asked < end);
-        // Asked in time and not answered, or answered by an error; unless it was the driver that
-        // was too late to ask, or to hear.
-        let lag = scene.lag_within(window);
-        let margin = grant.ttl.unwrap_or_default() / 3;
-        return match in_time || grant.renewal_failed {
-            true if lag < margin => Cause::RenewalFailed,
-            _ => Cause::DriverLag,
-        };
-    }
-    // Without renewals: had the section kept to its plan, would it have ended in time?
-    let planned_end = holder.work.map(|(began, work)| began.plus(work));
-    if planned_end.is_some_and(|planned| planned >= end) {
+/// Why the holder's lease could run out. The driver's own lag is the cause only where enough of it
+/// was measured; for want of any other evidence the section has simply outlived its lease.
+fn of_expiry(scene: &Scene, holder: &Operation, grant: &Grant) -> Cause {
+    let end = grant.earliest_end().unwrap_or(grant.answered);
+    // How late what had to happen before the end must have been.
+    let needed = end.since(due(scene, holder, grant));
+    if needed.is_zero() {
         return Cause::LeaseExpired;
     }
-    match scene.frozen_within(holder.instance, window) {
-        true => Cause::FrozenHolder,
-        // Neither its work nor a planned pause kept it: the driver, or its machine, was late.
-        false => Cause::DriverLag,
+    let window = (grant.extended(), end);
+    let frozen = scene.frozen_within(holder.instance, window);
+    let lag = scene.lag_within(window);
+    // Half of it measured is evidence enough: what comes between two measurements adds to it.
+    let explains = |late: Duration| late * 2 >= needed;
+    if frozen >= needed || frozen >= lag && explains(frozen) {
+        return Cause::FrozenHolder;
     }
+    if explains(lag) {
+        return Cause::DriverLag;
+    }
+    let asked_in_time = grant.renewal_asked.is_some_and(|asked| asked < end);
+    match asked_in_time || grant.renewal_failed {
+        true => Cause::RenewalFailed,
+        false => Cause::LeaseExpired,
+    }
+}
+
+/// When, by its plan, the holder would have renewed its lease, or would have been through with its
+/// work, had nothing held it up before that work began.
+fn due(scene: &Scene, holder: &Operation, grant: &Grant) -> Time {
+    if let Some(every) = scene.renews_every() {
+        return grant.extended().plus(every);
+    }
+    let Some((began, work)) = holder.work else {
+        return grant.extended();
+    };
+    let before = (grant.extended(), began);
+    let held_up = scene.frozen_within(holder.instance, before) + scene.lag_within(before);
+    let planned = began.plus(work);
+    Time(planned.0.saturating_sub(crate::clock::nanos(held_up)))
 }

@@ -22,6 +22,7 @@ pub(super) const ENTRY: Entry = Entry {
             covered: Coverage::new(plan),
             ttl: plan.ttl(),
             ended: false,
+            unseen: None,
             cut: 0,
             beside: 0,
         })
@@ -114,6 +115,8 @@ struct Watch {
     covered: Coverage,
     ttl: Duration,
     ended: bool,
+    /// Why nobody knows whether a key was left behind.
+    unseen: Option<String>,
     cut: u32,
     /// Sections that began beside another: with no lock nobody is ever refused.
     beside: u64,
@@ -122,13 +125,14 @@ struct Watch {
 impl Check for Watch {
     fn event(&mut self, event: &Event, scene: &mut Scene, _: &mut Findings) {
         self.covered.event(event, self.ttl);
-        match event.event {
+        match &event.event {
             Kind::Entered { op } => {
-                let key = scene.op(op).map(|op| op.key);
+                let key = scene.op(*op).map(|op| op.key);
                 let others = key.map(|key| scene.holders(key).filter(|o| o.in_section).count());
                 self.beside += u64::from(others.is_some_and(|others| others > 1));
             }
-            Kind::DrainCut { instances } => self.cut = instances,
+            Kind::DrainCut { instances } => self.cut = *instances,
+            Kind::KeysUnseen { error } => self.unseen = Some(error.clone()),
             Kind::Ended {} => self.ended = true,
             _ => {}
         }
@@ -148,7 +152,11 @@ impl Check for Watch {
         } else if covered.denied == 0 && self.beside == 0 {
             out.doubt("nobody contended for the lock: more workers (`-c`), less think time".into());
         }
-        if !self.ended {
+        if let Some(error) = &self.unseen {
+            out.doubt(format!(
+                "nobody knows whether a key was left behind: {error}"
+            ));
+        } else if !self.ended {
             out.doubt("the history was cut off: it has no end".to_owned());
         }
         if self.cut > 0 {

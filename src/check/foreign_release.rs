@@ -1,9 +1,12 @@
-//! `foreign-release`: only the owner releases. The server says that a release removed the key;
-//! whose it was follows from who had been granted it last.
+//! `foreign-release`: only the owner releases. The server says that a release removed the key; that
+//! it was another's follows when the releaser's own lock was surely gone by the time it asked.
 
+use super::cause::{self, Loss};
 use super::finding::{Cause, Finding, Findings, Property, Role};
-use super::scene::{Operation, Scene};
-use super::{Check, Entry, cause};
+use super::operation::Operation;
+use super::scene::Scene;
+use super::{Check, Entry};
+use crate::clock::Time;
 use crate::history::event::{Event, Kind, Release};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -26,38 +29,43 @@ impl Check for ForeignRelease {
         let Some(releaser) = scene.op(*op) else {
             return;
         };
-        let (Some(grant), Some(asked)) = (&releaser.grant, releaser.release_asked) else {
+        let Some(asked) = releaser
+            .release_asked
+            .filter(|at| surely_gone(releaser, *at))
+        else {
             return;
         };
-        // One key, one holder: who was granted it after the releaser proves that the releaser's
-        // own lock was gone by then. If that grant was seen before the release was sent, what the
-        // release removed was the later one's, or a still later one's.
-        let victim = scene
-            .holders(releaser.key)
-            .rfind(|holder| later(holder, grant.answered) && seen_before(holder, asked));
-        let over = grant.latest_end().is_some_and(|end| asked >= end);
-        if victim.is_none() && !over {
-            return;
-        }
-        let cause = match releaser.overlap {
-            Some(Cause::ForeignRelease) => Cause::ForeignRelease,
-            Some(cause) => cause,
-            None => cause::of_expiry(scene, releaser, asked),
-        };
+        let victim = victim(scene, releaser, asked);
+        let cause = (releaser.lost).unwrap_or_else(|| why_gone(scene, releaser, victim, asked));
         out.add(finding(event, releaser, victim, cause));
+        scene.note_loss(*op, cause);
     }
 }
 
-fn later(holder: &Operation, than: crate::clock::Time) -> bool {
-    holder
-        .grant
-        .as_ref()
-        .is_some_and(|grant| grant.answered > than)
+/// Whether the releaser's own lock was gone when it asked: another one had been granted it, the
+/// server had said so, or its lease was over.
+fn surely_gone(releaser: &Operation, asked: Time) -> bool {
+    releaser.grant.as_ref().is_some_and(|grant| {
+        grant.surely_ended(asked) || grant.gone.is_some_and(|gone| gone <= asked)
+    })
 }
 
-fn seen_before(holder: &Operation, asked: crate::clock::Time) -> bool {
-    let grant = holder.grant.as_ref();
-    grant.is_some_and(|grant| grant.answered <= asked)
+/// Whose lock it was: that of the last one who was surely granted it after the releaser, and before
+/// the release was sent; or that of a still later one.
+fn victim<'a>(scene: &'a Scene, releaser: &Operation, asked: Time) -> Option<&'a Operation> {
+    let holders = scene.holders(releaser.key);
+    let mut others = holders.filter(|holder| holder.op != releaser.op);
+    others.rfind(|holder| {
+        let grant = holder.grant.as_ref();
+        grant.is_some_and(|grant| grant.answered <= asked) && scene.surely_before(releaser, holder)
+    })
+}
+
+fn why_gone(scene: &Scene, releaser: &Operation, victim: Option<&Operation>, asked: Time) -> Cause {
+    let grant = victim.and_then(|victim| victim.grant.as_ref());
+    let granted = grant.map_or((asked, asked), |grant| (grant.asked, grant.answered));
+    let loss = cause::of_loss(scene, releaser, granted);
+    loss.map_or(Cause::Unexplained, |Loss { cause, .. }| cause)
 }
 
 fn finding(

@@ -2,9 +2,10 @@
 //! entry processed exactly once. The counts come from the ledger; the history says which stale
 //! writes did it, and why their sections were not alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::{Cause, Finding, Findings, Property, Role, Witness};
+use super::operation::Operation;
 use super::scene::Scene;
 use super::{Check, Entry, Outcome};
 use crate::clock::Time;
@@ -20,14 +21,29 @@ pub(super) const ENTRY: Entry = Entry {
 struct LedgerCheck {
     /// Rows that the history says were written.
     rows: i64,
-    /// Units given back, or entries done again, by stale writes, by cause.
-    harm: BTreeMap<Cause, i64>,
-    /// How many stale writes there were, and the one that did the most.
-    stale: u64,
-    worst: Option<Stale>,
+    /// Stale writes that gave units back, or did entries again.
+    given: Harm,
+    /// Stale writes that made units vanish.
+    taken: Harm,
+    /// Items that an operation came for; the others had no chance to be processed.
+    tried: BTreeSet<u32>,
+    /// Items that were written, or seen to need nothing more.
+    served: BTreeSet<u32>,
+    /// Why the first section that heeded the loss of its lease had lost it.
+    withheld: Option<Cause>,
     store_failed: u64,
     crashed: bool,
     stop: Option<Stop>,
+}
+
+/// What stale writes of one direction did.
+#[derive(Default)]
+struct Harm {
+    /// Units, by cause.
+    by_cause: BTreeMap<Cause, i64>,
+    /// How many writes, and the one that did the most.
+    writes: u64,
+    worst: Option<Stale>,
 }
 
 struct Stale {
@@ -43,34 +59,31 @@ struct Stale {
 impl Check for LedgerCheck {
     fn event(&mut self, event: &Event, scene: &mut Scene, _: &mut Findings) {
         match &event.event {
+            Kind::Arrived { key, .. } => {
+                self.tried.insert(*key);
+            }
+            Kind::Read { item, value, .. } if *value <= 0 => {
+                self.served.insert(*item);
+            }
             Kind::Wrote {
                 op,
+                item,
                 seen,
                 replaced,
-                effect: Effect::Written { rows, .. },
-                ..
+                effect,
             } => {
+                let writer = scene.op(*op);
+                let Effect::Written { rows, .. } = effect else {
+                    let lost = writer.and_then(|op| op.lost.or(op.overlap));
+                    self.withheld
+                        .get_or_insert(lost.unwrap_or(Cause::Unexplained));
+                    return;
+                };
                 self.rows += i64::from(*rows);
-                let harm = seen - replaced;
+                self.served.insert(*item);
                 // What the guard refused did no harm.
-                if harm != 0
-                    && *rows > 0
-                    && let Some(writer) = scene.op(*op)
-                {
-                    let cause = writer.overlap.unwrap_or(Cause::Unexplained);
-                    self.stale += 1;
-                    *self.harm.entry(cause).or_default() += harm;
-                    if self.worst.as_ref().is_none_or(|worst| harm > worst.harm) {
-                        self.worst = Some(Stale {
-                            at: event.at_ns,
-                            harm,
-                            seen: *seen,
-                            replaced: *replaced,
-                            cause,
-                            witness: writer.witness(Role::Writer, event.at_ns),
-                            name: writer.name(),
-                        });
-                    }
+                if let Some(writer) = writer.filter(|_| *rows > 0) {
+                    self.stale(event.at_ns, writer, *seen, *replaced);
                 }
             }
             Kind::StoreFailed { .. } => self.store_failed += 1,
@@ -87,22 +100,27 @@ impl Check for LedgerCheck {
                 "{} orders for {} units: {} oversold",
                 ledger.orders, ledger.stock, ledger.oversold
             );
-            out.add(self.finding(Property::Oversell, what));
+            out.add(finding(Property::Oversell, &self.given, what));
         }
+        // Each stale write shifts the sum of stock and orders by its harm.
         let astray = ledger.remaining + ledger.orders - ledger.stock;
         if astray != 0 {
             let what = format!(
                 "{} orders and {} units left do not make {}: stale writes shifted the stock by {}",
                 ledger.orders, ledger.remaining, ledger.stock, astray
             );
-            out.add(self.finding(Property::LostUpdate, what));
+            let harm = match astray > 0 {
+                true => &self.given,
+                false => &self.taken,
+            };
+            out.add(finding(Property::LostUpdate, harm, what));
         }
         if ledger.double_processed > 0 {
             let what = format!(
                 "{} of {} entries were processed more than once",
                 ledger.double_processed, ledger.entries
             );
-            out.add(self.finding(Property::DoubleProcessing, what));
+            out.add(finding(Property::DoubleProcessing, &self.given, what));
         }
         if ledger.never_processed > 0 {
             self.never_processed(end, out);
@@ -121,66 +139,113 @@ impl Check for LedgerCheck {
 }
 
 impl LedgerCheck {
-    /// A ledger finding with the stale write that did the most as its witness. Its cause is that
-    /// of most of the harm.
-    fn finding(&self, property: Property, what: String) -> Finding {
-        let most = self
-            .harm
-            .iter()
-            .filter(|(cause, _)| **cause != Cause::DriverLag);
-        let most = most.max_by_key(|(_, harm)| **harm).map(|(cause, _)| *cause);
-        let cause = most.unwrap_or(match self.harm.is_empty() {
-            true => Cause::Unexplained,
-            false => Cause::DriverLag,
+    /// Notes a write if it was stale.
+    fn stale(&mut self, at: Time, writer: &Operation, seen: i64, replaced: i64) {
+        let shift = seen - replaced;
+        let tally = match shift {
+            0 => return,
+            1.. => &mut self.given,
+            _ => &mut self.taken,
+        };
+        tally.add(Stale {
+            at,
+            harm: shift.abs(),
+            seen,
+            replaced,
+            cause: writer.overlap.unwrap_or(Cause::Unexplained),
+            witness: writer.witness(Role::Writer, at),
+            name: writer.name(),
         });
-        let Some(worst) = &self.worst else {
-            return Finding {
-                property,
-                cause,
-                at_ns: Time::default(),
-                summary: what,
-                witnesses: vec![],
-            };
-        };
-        let how = match property {
-            Property::DoubleProcessing => format!(
-                "{} did {} entries again that another had done",
-                worst.name, worst.harm
-            ),
-            _ => format!(
-                "{} had read {} and wrote {} over {}",
-                worst.name,
-                worst.seen,
-                worst.seen - 1,
-                worst.replaced
-            ),
-        };
-        Finding {
-            property,
-            cause,
-            at_ns: worst.at,
-            summary: format!(
-                "{what}; {} stale writes, the worst: {how} ({})",
-                self.stale,
-                worst.cause.word()
-            ),
-            witnesses: vec![worst.witness.clone()],
-        }
     }
 
-    /// Entries that nobody processed are a violation only when the run came to its own end.
+    /// Entries that nobody processed are a violation only when the run came to its own end and
+    /// somebody had come for them.
     fn never_processed(&self, end: &Outcome<'_>, out: &mut Findings) {
         let what = format!(
             "{} of {} entries were never processed",
             end.ledger.never_processed, end.ledger.entries
         );
+        let in_vain = self.tried.difference(&self.served).next().is_some();
         match self.stop {
-            Some(Stop::OperationsDone | Stop::NothingLeft | Stop::NobodyLeft) => {
-                out.add(self.finding(Property::NeverProcessed, what));
-            }
+            _ if self.store_failed > 0 => out.doubt(format!("{what}: the store had failed")),
+            Some(Stop::OperationsDone) if in_vain => out.add(self.given_up(what)),
+            Some(Stop::NothingLeft) => out.add(self.given_up(what)),
+            Some(Stop::OperationsDone) => out.doubt(format!(
+                "{what}, and no operation came for them: more operations (`-n`)"
+            )),
+            Some(Stop::NobodyLeft) => out.doubt(format!("{what}: every instance had crashed")),
             _ => out.doubt(format!(
                 "{what} before the run ended: give it longer (`-z`)"
             )),
         }
+    }
+
+    fn given_up(&self, summary: String) -> Finding {
+        let crashed = self.crashed.then_some(Cause::HolderCrashed);
+        let cause = self.withheld.or(crashed).unwrap_or(Cause::Unexplained);
+        Finding {
+            property: Property::NeverProcessed,
+            cause,
+            at_ns: Time::default(),
+            summary,
+            witnesses: vec![],
+        }
+    }
+}
+
+impl Harm {
+    fn add(&mut self, stale: Stale) {
+        self.writes += 1;
+        *self.by_cause.entry(stale.cause).or_default() += stale.harm;
+        if self.worst.as_ref().is_none_or(|w| stale.harm > w.harm) {
+            self.worst = Some(stale);
+        }
+    }
+
+    /// The cause of most of it. The driver's lag is the cause only where it did all of it.
+    fn cause(&self) -> Cause {
+        let real = self.by_cause.iter();
+        let real = real.filter(|(cause, _)| **cause != Cause::DriverLag);
+        let most = real.max_by_key(|(_, harm)| **harm);
+        let any = most.or_else(|| self.by_cause.first_key_value());
+        any.map_or(Cause::Unexplained, |(cause, _)| *cause)
+    }
+}
+
+/// A ledger finding with the stale write that did the most as its witness.
+fn finding(property: Property, harm: &Harm, what: String) -> Finding {
+    let cause = harm.cause();
+    let Some(worst) = &harm.worst else {
+        return Finding {
+            property,
+            cause,
+            at_ns: Time::default(),
+            summary: what,
+            witnesses: vec![],
+        };
+    };
+    let how = match property {
+        Property::DoubleProcessing => format!(
+            "{} did {} entries again that another had done",
+            worst.name, worst.harm
+        ),
+        _ => format!(
+            "{} had read {} and wrote {} over {}",
+            worst.name,
+            worst.seen,
+            worst.seen - 1,
+            worst.replaced
+        ),
+    };
+    Finding {
+        property,
+        cause,
+        at_ns: worst.at,
+        summary: format!(
+            "{what}; {} stale writes, the worst: {how} ({})",
+            harm.writes,
+            worst.cause.word()
+        ),
+        witnesses: vec![worst.witness.clone()],
     }
 }

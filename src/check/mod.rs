@@ -7,7 +7,10 @@ mod coverage;
 mod expectation;
 mod finding;
 mod foreign_release;
+mod grant;
+mod key;
 mod ledger;
+mod operation;
 mod orphan;
 mod overlap;
 mod scene;
@@ -17,6 +20,8 @@ pub use coverage::{Coverage, FaultCoverage};
 pub use expectation::{Expected, meet};
 pub use finding::{Cause, Finding, Property, Role, Side, Witness};
 pub use story::Line;
+
+use std::collections::VecDeque;
 
 use finding::Findings;
 use scene::Scene;
@@ -64,6 +69,8 @@ pub static ALL: [Entry; 5] = [
 
 /// All checks over one trial.
 pub struct Judge {
+    /// Events that wait for what may explain them.
+    waiting: VecDeque<Event>,
     scene: Scene,
     checks: Vec<Box<dyn Check>>,
     findings: Findings,
@@ -103,6 +110,7 @@ impl Judge {
     /// A judge that has seen nothing.
     pub fn new(plan: &Plan, keys: usize) -> Judge {
         Judge {
+            waiting: VecDeque::new(),
             scene: Scene::new(plan, keys),
             checks: ALL.iter().map(|entry| (entry.make)(plan)).collect(),
             findings: Findings::default(),
@@ -110,8 +118,18 @@ impl Judge {
         }
     }
 
-    /// Takes in an event.
+    /// Takes in an event. It is judged when a later one shows that nothing more comes that could
+    /// explain it, or at the end.
     pub fn event(&mut self, event: &Event) {
+        self.scene.foresee(event);
+        self.waiting.push_back(event.clone());
+        let due = |first: &mut Event| event.at_ns.since(first.at_ns) >= scene::HEARSAY;
+        while let Some(first) = self.waiting.pop_front_if(due) {
+            self.judge(&first);
+        }
+    }
+
+    fn judge(&mut self, event: &Event) {
         self.scene.apply(event);
         let known = self.findings.kept().len();
         for check in &mut self.checks {
@@ -132,6 +150,9 @@ impl Judge {
 
     /// The history has ended.
     pub fn end(mut self, ledger: &Ledger) -> Judgement {
+        while let Some(event) = self.waiting.pop_front() {
+            self.judge(&event);
+        }
         let end = Outcome { ledger };
         for check in &mut self.checks {
             check.end(&end, &self.scene, &mut self.findings);

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::finding::{Cause, Finding, Findings, Property, Role};
+use super::key::Key;
 use super::scene::Scene;
 use super::{Check, Entry, Outcome};
 use crate::clock::Time;
@@ -15,6 +16,7 @@ pub(super) const ENTRY: Entry = Entry {
     make: |plan| {
         Box::new(Orphan {
             longest_vacancy: plan.longest_vacancy(),
+            suspected: Vec::new(),
             starving: Vec::new(),
         })
     },
@@ -22,25 +24,41 @@ pub(super) const ENTRY: Entry = Entry {
 
 struct Orphan {
     longest_vacancy: Duration,
+    /// Refusals after too long a vacancy, at most one a key, that wait for the answers of those who
+    /// were asking at the time: one of them may be the holder.
+    suspected: Vec<Refusal>,
     /// For each key: the vacancy (by its start) that was already told, and its cause.
     starving: Vec<(u32, Time, Cause)>,
+}
+
+struct Refusal {
+    key: u32,
+    since: Time,
+    finding: Finding,
 }
 
 impl Check for Orphan {
     fn event(&mut self, event: &Event, scene: &mut Scene, out: &mut Findings) {
         match event.event {
-            Kind::Denied { op } => self.denied(event, op, scene, out),
+            Kind::Denied { op } => self.denied(event, op, scene),
             Kind::Granted { op, .. } => {
                 if let Some(op) = scene.op(op) {
                     self.starving.retain(|(key, ..)| *key != op.key);
+                    self.suspected.retain(|refusal| refusal.key != op.key);
                 }
             }
             Kind::KeyAtEnd {
                 key,
                 pttl_ns,
                 after_ns,
-            } => out.add(self.left_behind(event, scene, key, pttl_ns, after_ns)),
+                // Operations that the driver cut short are no proof against the lock.
+            } if !scene.is_open(key) => {
+                out.add(left_behind(event, scene, key, pttl_ns, after_ns));
+            }
             _ => {}
+        }
+        if !self.suspected.is_empty() {
+            self.settle(scene, out);
         }
     }
 
@@ -64,34 +82,25 @@ impl Check for Orphan {
 }
 
 impl Orphan {
-    fn denied(&mut self, event: &Event, op: u64, scene: &Scene, out: &mut Findings) {
+    fn denied(&mut self, event: &Event, op: u64, scene: &Scene) {
         let Some(refused) = scene.op(op) else {
             return;
         };
-        let Some(key) = scene.key(refused.key) else {
+        let since = scene.key(refused.key).and_then(|key| key.vacant_since);
+        // The server refused it at some moment since it asked: its answer may be old.
+        let Some((since, asked)) = since.zip(refused.asked) else {
             return;
         };
-        let Some(since) = key.vacant_since else {
-            return;
-        };
+        let vacant = asked.since(since);
         let told = self.starving.iter().any(|(key, ..)| *key == refused.key);
-        let vacant = event.at_ns.since(since);
-        // Somebody whose question was never answered (its instance stands still, say) may be the
-        // holder.
-        let long_ago = Time(
-            event
-                .at_ns
-                .0
-                .saturating_sub(self.longest_vacancy.as_nanos() as u64),
-        );
-        if told || vacant <= self.longest_vacancy || scene.asking_since(refused.key, long_ago) {
+        let suspected = self.suspected.iter().any(|r| r.key == refused.key);
+        if told || suspected || vacant <= self.longest_vacancy {
             return;
         }
-        let cause = key.vacant_cause.unwrap_or(Cause::Unexplained);
-        self.starving.push((refused.key, since, cause));
-        out.add(Finding {
+        let cause = scene.key(refused.key).and_then(Key::why_vacant);
+        let finding = Finding {
             property: Property::Starved,
-            cause,
+            cause: cause.unwrap_or(Cause::Unexplained),
             at_ns: event.at_ns,
             summary: format!(
                 "{} was refused the lock although nobody alive had held it for {vacant:.0?}, \
@@ -99,29 +108,50 @@ impl Orphan {
                 refused.name()
             ),
             witnesses: vec![refused.witness(Role::Refused, event.at_ns)],
+        };
+        self.suspected.push(Refusal {
+            key: refused.key,
+            since,
+            finding,
         });
     }
 
-    fn left_behind(
-        &self,
-        event: &Event,
-        scene: &Scene,
-        key: u32,
-        pttl_ns: Option<u64>,
-        after_ns: u64,
-    ) -> Finding {
-        let after = Duration::from_nanos(after_ns);
-        let what = match pttl_ns {
-            None => "has no TTL: it stays for ever, and nobody gets in again".to_owned(),
-            Some(_) => format!("still lives {after:.0?} after the last operation"),
-        };
-        let cause = scene.key(key).and_then(|key| key.vacant_cause);
-        Finding {
-            property: Property::OrphanKey,
-            cause: cause.unwrap_or(Cause::Unexplained),
-            at_ns: event.at_ns,
-            summary: format!("the lock's key was left behind and {what}"),
-            witnesses: vec![],
-        }
+    /// Tells each suspicion that nobody can disprove any more, and drops those that proved wrong.
+    fn settle(&mut self, scene: &Scene, out: &mut Findings) {
+        let starving = &mut self.starving;
+        self.suspected.retain(|refusal| {
+            let (key, at) = (refusal.key, refusal.finding.at_ns);
+            if scene.key(key).and_then(|key| key.vacant_since) != Some(refusal.since) {
+                return false;
+            }
+            let open = scene.asking_since(key, at);
+            if !open {
+                starving.push((key, refusal.since, refusal.finding.cause));
+                out.add(refusal.finding.clone());
+            }
+            open
+        });
+    }
+}
+
+fn left_behind(
+    event: &Event,
+    scene: &Scene,
+    key: u32,
+    pttl_ns: Option<u64>,
+    after_ns: u64,
+) -> Finding {
+    let after = Duration::from_nanos(after_ns);
+    let what = match pttl_ns {
+        None => "has no TTL: it stays for ever, and nobody gets in again".to_owned(),
+        Some(_) => format!("still lives {after:.0?} after the last operation"),
+    };
+    let cause = scene.key(key).and_then(Key::why_vacant);
+    Finding {
+        property: Property::OrphanKey,
+        cause: cause.unwrap_or(Cause::Unexplained),
+        at_ns: event.at_ns,
+        summary: format!("the lock's key was left behind and {what}"),
+        witnesses: vec![],
     }
 }

@@ -1,8 +1,9 @@
 //! `overlap`: one section at a time for each key, and nobody enters without a grant.
 
-use super::cause;
+use super::cause::{self, Loss};
 use super::finding::{Cause, Finding, Findings, Property, Role};
-use super::scene::{Operation, Scene};
+use super::operation::Operation;
+use super::scene::Scene;
 use super::{Check, Entry};
 use crate::history::event::{Event, Kind};
 
@@ -31,50 +32,51 @@ impl Check for Overlap {
             .cloned()
             .collect();
         for holder in &beside {
-            let cause = judge(event, scene, holder, &intruder, out);
-            scene.note_overlap(holder.op, cause);
-            scene.note_overlap(op, cause);
+            let loss = cause::of_overlap(scene, holder, &intruder);
+            out.add(finding(event, holder, &intruder, &loss));
+            scene.note_overlap(holder.op, loss.cause);
+            scene.note_overlap(op, loss.cause);
+            scene.note_loss(loss.loser, loss.cause);
         }
     }
 }
 
-fn judge(
-    event: &Event,
-    scene: &Scene,
-    holder: &Operation,
-    intruder: &Operation,
-    out: &mut Findings,
-) -> Cause {
-    let (cause, removal) = cause::of_overlap(scene, holder, intruder);
-    let why = match (cause, removal) {
-        (Cause::ForeignRelease, Some(removal)) => {
-            format!("operation {} had removed its lock", removal.op)
-        }
-        (Cause::LeaseExpired, _) => "its lease had run out while it worked".to_owned(),
-        (Cause::FrozenHolder, _) => "its lease had run out while its instance, and with it any \
-             watchdog, stood still"
-            .to_owned(),
-        (Cause::RenewalFailed, _) => "its lease had run out for want of a renewal".to_owned(),
-        (Cause::NoLock, _) => "there is no lock".to_owned(),
-        (Cause::DriverLag, _) => "the driver itself was late".to_owned(),
-        (Cause::Evicted, _) => "the server had evicted its key".to_owned(),
-        _ => "the history does not tell why".to_owned(),
+fn finding(event: &Event, holder: &Operation, intruder: &Operation, loss: &Loss) -> Finding {
+    let (holder_is, intruder_is) = (holder.name(), intruder.name());
+    let why = match loss.loser == intruder.op {
+        true => format!("it had been granted the lock first, and {}", why(loss)),
+        false => why(loss),
     };
-    out.add(Finding {
+    Finding {
         property: Property::Overlap,
-        cause,
+        cause: loss.cause,
         at_ns: event.at_ns,
-        summary: format!(
-            "{} entered while {} was in its section: {why}",
-            intruder.name(),
-            holder.name()
-        ),
+        summary: format!("{intruder_is} entered while {holder_is} was in its section: {why}"),
         witnesses: vec![
             holder.witness(Role::Holder, holder.entered.unwrap_or(event.at_ns)),
             intruder.witness(Role::Intruder, event.at_ns),
         ],
-    });
-    cause
+    }
+}
+
+/// Why the loser's lock was gone.
+fn why(loss: &Loss) -> String {
+    let why = match loss.cause {
+        Cause::ForeignRelease => match loss.remover {
+            Some(op) => return format!("operation {op} had removed its lock"),
+            None => "another one had removed its lock",
+        },
+        Cause::LeaseExpired => "its lease had run out while it worked",
+        Cause::FrozenHolder => {
+            "its lease had run out while its instance, and with it any watchdog, stood still"
+        }
+        Cause::RenewalFailed => "its lease had run out for want of a renewal",
+        Cause::NoLock => "there is no lock",
+        Cause::DriverLag => "the driver itself was late",
+        Cause::Evicted => "the server had evicted its key",
+        _ => "the history does not tell why",
+    };
+    why.to_owned()
 }
 
 fn without_grant(event: &Event, intruder: &Operation) -> Finding {

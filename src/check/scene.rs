@@ -11,129 +11,17 @@ use crate::history::event::{Event, Kind, Release, ServerDid};
 use crate::lock;
 use crate::plan::Plan;
 
-use super::finding::{Cause, Role, Witness};
+use super::finding::Cause;
+use super::grant::Grant;
+use super::key::{Key, Removal};
+use super::operation::Operation;
 
 /// How many past things of one sort (pauses, lags, releases of a key) are remembered.
 const REMEMBERED: usize = 64;
 
-/// An operation that has not ended.
-#[derive(Debug, Clone)]
-pub struct Operation {
-    /// Its number.
-    pub op: OpId,
-    /// Its instance.
-    pub instance: u32,
-    /// Its worker.
-    pub worker: u32,
-    /// The key of its lock.
-    pub key: u32,
-    /// When it last asked for the lock, if that was not yet answered.
-    pub asking: Option<Time>,
-    /// Its grant.
-    pub grant: Option<Grant>,
-    /// When it entered its section.
-    pub entered: Option<Time>,
-    /// Whether it is in its section.
-    pub in_section: bool,
-    /// When its work began, and how long it was planned to take.
-    pub work: Option<(Time, Duration)>,
-    /// What it read.
-    pub seen: Option<i64>,
-    /// When it asked to release.
-    pub release_asked: Option<Time>,
-    /// Why its section was not its own, if it was not.
-    pub overlap: Option<Cause>,
-}
-
-/// A lock that was granted, and what is known of its lease.
-#[derive(Debug, Clone)]
-pub struct Grant {
-    /// When it was asked for.
-    pub asked: Time,
-    /// When the driver saw it granted.
-    pub answered: Time,
-    /// How long the lease lives without renewal, if it ends at all.
-    pub ttl: Option<Duration>,
-    /// Whether a server granted it.
-    pub locked: bool,
-    /// When the extension that surely happened last was asked for (or the grant).
-    extended_asked: Time,
-    /// The last moment at which an extension may have happened.
-    extended_latest: Time,
-    /// A renewal that was asked for and not answered.
-    pub renewal_asked: Option<Time>,
-    /// Whether a renewal has failed since the last one that worked.
-    pub renewal_failed: bool,
-    /// Whether the watchdog has told that the lease is lost.
-    pub lost: bool,
-}
-
-impl Grant {
-    /// Before this the lease surely lived, if nobody removed it.
-    pub fn earliest_end(&self) -> Option<Time> {
-        Some(self.extended_asked.plus(self.ttl?))
-    }
-
-    /// From this on the lease was surely over, unless a renewal is still unanswered.
-    pub fn latest_end(&self) -> Option<Time> {
-        match self.renewal_asked {
-            Some(_) => None,
-            None => Some(self.extended_latest.plus(self.ttl?)),
-        }
-    }
-
-    /// When the lease was last surely extended.
-    pub fn extended(&self) -> Time {
-        self.extended_asked
-    }
-}
-
-impl Operation {
-    /// This operation as a witness.
-    pub fn witness(&self, role: Role, at_ns: Time) -> Witness {
-        Witness {
-            op: self.op,
-            instance: self.instance,
-            worker: self.worker,
-            role,
-            at_ns,
-        }
-    }
-
-    /// How it is called in sentences.
-    pub fn name(&self) -> String {
-        format!(
-            "operation {} (instance {}, worker {})",
-            self.op, self.instance, self.worker
-        )
-    }
-}
-
-/// A key's release that the server answered with "removed".
-#[derive(Debug, Clone, Copy)]
-pub struct Removal {
-    /// Who asked for it.
-    pub op: OpId,
-    /// When it was asked for.
-    pub asked: Time,
-    /// When it was answered.
-    pub answered: Time,
-}
-
-/// What is going on at a key.
-#[derive(Debug, Default)]
-pub struct Key {
-    /// Operations that were granted its lock and have not ended, the oldest grant first.
-    pub holders: Vec<OpId>,
-    /// Since when nobody alive holds the lock, if nobody does.
-    pub vacant_since: Option<Time>,
-    /// Why it became vacant, where that says something.
-    pub vacant_cause: Option<Cause>,
-    /// The last removals by a release.
-    pub removals: VecDeque<Removal>,
-    /// When the server last evicted it.
-    pub evicted: Option<Time>,
-}
+/// How much later than what they explain the driver's lag and the server's own word may stand in
+/// the history: they are recorded by tasks of their own. An event waits so long to be judged.
+pub const HEARSAY: Duration = Duration::from_millis(50);
 
 /// A stretch of time.
 pub type Window = (Time, Time);
@@ -146,22 +34,20 @@ pub struct Scene {
     frozen: HashMap<u32, Time>,
     pauses: HashMap<u32, VecDeque<Window>>,
     lags: VecDeque<Window>,
-    renews: bool,
-    /// The run stops issuing operations.
-    pub draining: bool,
+    renews_every: Option<Duration>,
 }
 
 impl Scene {
     /// An empty scene.
     pub fn new(plan: &Plan, keys: usize) -> Scene {
+        let lock = lock::find(&plan.lock.kind).map(|entry| (entry.make)(plan.ttl()));
         Scene {
             ops: HashMap::new(),
             keys: (0..keys).map(|_| Key::default()).collect(),
             frozen: HashMap::new(),
             pauses: HashMap::new(),
             lags: VecDeque::new(),
-            renews: lock::find(&plan.lock.kind).is_some_and(|entry| entry.renews),
-            draining: false,
+            renews_every: lock.and_then(|lock| Some(lock.watchdog()?.every())),
         }
     }
 
@@ -170,21 +56,26 @@ impl Scene {
         self.ops.get(&op)
     }
 
-    /// Notes why an operation's section was not its own; the first reason stays.
+    /// Notes why an operation's section was not its own. The first reason stays, but one that is
+    /// the driver's own doing gives way to a real one.
     pub fn note_overlap(&mut self, op: OpId, cause: Cause) {
-        if let Some(operation) = self.ops.get_mut(&op) {
-            operation.overlap.get_or_insert(cause);
-        }
+        self.with(op, |operation| {
+            if matches!(operation.overlap, None | Some(Cause::DriverLag)) {
+                operation.overlap = Some(cause);
+            }
+        });
+    }
+
+    /// Notes why an operation's own lock was gone; the first reason stays.
+    pub fn note_loss(&mut self, op: OpId, cause: Cause) {
+        self.with(op, |operation| {
+            operation.lost.get_or_insert(cause);
+        });
     }
 
     /// What is going on at a key.
     pub fn key(&self, key: u32) -> Option<&Key> {
         self.keys.get(key as usize)
-    }
-
-    /// All keys.
-    pub fn keys(&self) -> impl Iterator<Item = (u32, &Key)> {
-        (0..).zip(&self.keys)
     }
 
     /// The holders of a key, the oldest grant first.
@@ -196,33 +87,98 @@ impl Scene {
     /// Whether some operation has been asking for this key since before `since`: it may have been
     /// granted without our knowing.
     pub fn asking_since(&self, key: u32, since: Time) -> bool {
-        let mut ops = self.ops.values();
-        ops.any(|op| op.key == key && op.asking.is_some_and(|asked| asked <= since))
+        let mut asking = self.ops.values().filter(|op| op.key == key && op.asking);
+        asking.any(|op| op.asked.is_some_and(|asked| asked <= since))
     }
 
-    /// Whether the lock renews its leases.
-    pub fn renews(&self) -> bool {
-        self.renews
+    /// Whether operations on this key have not come to their end.
+    pub fn is_open(&self, key: u32) -> bool {
+        self.ops.values().any(|op| op.key == key)
     }
 
-    /// Whether an instance stood still at some time in a window.
-    pub fn frozen_within(&self, instance: u32, window: Window) -> bool {
+    /// How often the lock renews its leases, if it does.
+    pub fn renews_every(&self) -> Option<Duration> {
+        self.renews_every
+    }
+
+    /// How long an instance stood still in a window, in all.
+    pub fn frozen_within(&self, instance: u32, window: Window) -> Duration {
         let now = self.frozen.get(&instance).map(|from| (*from, window.1));
-        let past = self.pauses.get(&instance);
-        past.into_iter()
-            .flatten()
-            .copied()
-            .chain(now)
-            .any(|pause| overlap(pause, window))
+        let past = self.pauses.get(&instance).into_iter().flatten().copied();
+        past.chain(now).map(|pause| common(pause, window)).sum()
     }
 
     /// How long the driver was late in a window, in all.
     pub fn lag_within(&self, window: Window) -> Duration {
-        let parts = self.lags.iter().filter(|lag| overlap(**lag, window));
-        parts
-            .map(|(from, to)| to.0.min(window.1.0) - from.0.max(window.0.0))
-            .map(Duration::from_nanos)
-            .sum()
+        self.lags.iter().map(|lag| common(*lag, window)).sum()
+    }
+
+    /// Whether the server evicted a key in a window, by what was heard until shortly after it.
+    pub fn evicted_within(&self, key: u32, window: Window) -> bool {
+        let evicted = self.key(key).map(|key| &key.evicted);
+        let mut evicted = evicted.into_iter().flatten();
+        evicted.any(|at| (window.0..=window.1.plus(HEARSAY)).contains(at))
+    }
+
+    /// Releases by others that may have removed an operation's lock by some time. That includes
+    /// those that were asked for and whose answers are still on their way.
+    pub fn removals(&self, of: &Operation, by: Time) -> impl Iterator<Item = Removal> {
+        let pending = self.holders(of.key).filter_map(move |op| {
+            let asked = op.release_asked?;
+            self.may_have_lost(op, by).then(|| op.removal(asked, by))
+        });
+        let known = self.key(of.key).map(|key| &key.removals);
+        let all = known.into_iter().flatten().copied().chain(pending);
+        all.filter(move |removal| of.may_be_hit_by(removal, by))
+    }
+
+    /// Whether an operation may have lost its lock by some time, as far as answered calls tell.
+    fn may_have_lost(&self, op: &Operation, by: Time) -> bool {
+        let Some(grant) = &op.grant else {
+            return false;
+        };
+        let removals = self.key(op.key).map(|key| &key.removals);
+        // What was found gone only after it asked to release may be gone by its own release.
+        let gone = grant.gone;
+        gone.is_some_and(|gone| op.release_asked.is_none_or(|asked| gone <= asked))
+            || grant.may_have_ended(by)
+            || self.evicted_within(op.key, (grant.asked, by))
+            || (removals.into_iter().flatten()).any(|removal| op.may_be_hit_by(removal, by))
+    }
+
+    /// Whether one operation was surely granted the lock before another one, whatever the order
+    /// in which their answers came in.
+    pub fn surely_before(&self, one: &Operation, other: &Operation) -> bool {
+        let (Some(first), Some(then)) = (&one.grant, &other.grant) else {
+            return false;
+        };
+        if !first.locked || !then.locked {
+            return false;
+        }
+        // While both were asking, the one that can have lost its lock to the other came first.
+        then.asked >= first.answered
+            || self.may_have_lost(one, then.answered) && !self.may_have_lost(other, first.answered)
+    }
+
+    /// Takes in what tasks of their own record, the driver's lag and the server's own word: it may
+    /// stand in the history a little after what it explains, and is taken in before that.
+    pub fn foresee(&mut self, event: &Event) {
+        let at = event.at_ns;
+        match event.event {
+            Kind::DriverLag { late_ns } => {
+                let from = Time(at.0.saturating_sub(late_ns));
+                remember(&mut self.lags, (from, at));
+            }
+            Kind::Server {
+                key,
+                did: ServerDid::Evicted,
+            } => {
+                if let Some(key) = self.keys.get_mut(key as usize) {
+                    remember(&mut key.evicted, at);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Takes in an event, before the checks see it.
@@ -235,18 +191,18 @@ impl Scene {
                 worker,
                 key,
             } => self.arrived(*op, *instance, *worker, *key, at),
-            Kind::Asked { op } => self.with(*op, |op| op.asking = Some(at)),
+            Kind::Asked { op } => self.with(*op, |op| {
+                op.asked = Some(at);
+                op.asking = true;
+            }),
             Kind::Denied { op } | Kind::AcquireFailed { op, .. } => {
-                self.with(*op, |op| op.asking = None);
+                self.with(*op, |op| op.asking = false);
             }
             Kind::AcquireUnknown { op, .. } => self.maybe_granted(*op, at),
             Kind::Granted { op, ttl_ns, locked } => {
                 self.granted(*op, ttl_ns.map(Duration::from_nanos), *locked, at);
             }
-            Kind::Entered { op } => self.with(*op, |op| {
-                op.entered = Some(at);
-                op.in_section = true;
-            }),
+            Kind::Entered { op } => self.entered(*op, at),
             Kind::Read { op, value, .. } => self.with(*op, |op| op.seen = Some(*value)),
             Kind::Working { op, work_ns } => {
                 self.with(*op, |op| {
@@ -254,74 +210,61 @@ impl Scene {
                 });
             }
             Kind::Left { op } => self.with(*op, |op| op.in_section = false),
-            Kind::RenewalAsked { op } => {
-                self.with_grant(*op, |grant| grant.renewal_asked = Some(at));
-            }
-            Kind::Renewed { op } => self.with_grant(*op, |grant| {
-                grant.extended_asked = grant.renewal_asked.take().unwrap_or(at);
-                grant.extended_latest = at;
-                grant.renewal_failed = false;
-            }),
-            Kind::RenewalFailed { op, .. } => self.with_grant(*op, |grant| {
-                grant.renewal_asked = None;
-                grant.extended_latest = at;
-                grant.renewal_failed = true;
-            }),
-            Kind::LeaseLost { op } => self.with_grant(*op, |grant| {
-                grant.renewal_asked = None;
-                grant.lost = true;
-            }),
+            Kind::RenewalAsked { op } => self.with_grant(*op, |grant| grant.renewal_asked(at)),
+            Kind::Renewed { op } => self.with_grant(*op, |grant| grant.renewed(at)),
+            Kind::RenewalFailed { op, .. } => self.with_grant(*op, Grant::renewal_failed),
+            Kind::LeaseLost { op } => self.with_grant(*op, |grant| grant.lease_lost(at)),
             Kind::ReleaseAsked { op } => self.with(*op, |op| op.release_asked = Some(at)),
             Kind::Frozen { instance } => {
-                self.frozen.insert(*instance, at);
+                self.frozen.entry(*instance).or_insert(at);
             }
             Kind::Thawed { instance } => {
                 if let Some(from) = self.frozen.remove(instance) {
                     remember(self.pauses.entry(*instance).or_default(), (from, at));
                 }
             }
-            Kind::DriverLag { late_ns } => {
-                let from = Time(at.0.saturating_sub(*late_ns));
-                remember(&mut self.lags, (from, at));
-            }
-            Kind::Server { key, did } => {
-                if *did == ServerDid::Evicted
-                    && let Some(key) = self.keys.get_mut(*key as usize)
-                {
-                    key.evicted = Some(at);
-                }
-            }
-            Kind::Draining { .. } => self.draining = true,
             _ => {}
         }
     }
 
     /// Forgets what ended with an event, after the checks have seen it.
     pub fn forget(&mut self, event: &Event) {
+        let at = event.at_ns;
         match &event.event {
             Kind::Released { op, outcome } => {
-                if *outcome == Release::Removed
-                    && let Some(operation) = self.ops.get(op)
-                    && let Some(key) = self.keys.get_mut(operation.key as usize)
-                {
-                    let removal = Removal {
-                        op: *op,
-                        asked: operation.release_asked.unwrap_or(event.at_ns),
-                        answered: event.at_ns,
-                    };
-                    remember(&mut key.removals, removal);
+                if matches!(outcome, Release::Removed | Release::Unknown(_)) {
+                    self.remember_removal(*op, at);
                 }
-                self.end(*op, event.at_ns, None);
+                self.end(*op, at, None);
             }
-            Kind::GaveUp { op, .. } => self.end(*op, event.at_ns, None),
+            Kind::GaveUp { op, .. } => self.end(*op, at, None),
             Kind::Crashed { instance } => {
                 let dead = self.ops.values().filter(|op| op.instance == *instance);
-                let dead: Vec<_> = dead.map(|op| op.op).collect();
+                let mut dead: Vec<_> = dead.map(|op| op.op).collect();
+                dead.sort_unstable();
                 for op in dead {
-                    self.end(op, event.at_ns, Some(Cause::HolderCrashed));
+                    // What it had sent may still be applied.
+                    self.remember_removal(op, at);
+                    self.end(op, at, Some(Cause::HolderCrashed));
                 }
             }
             _ => {}
+        }
+    }
+
+    fn remember_removal(&mut self, op: OpId, at: Time) {
+        let Some(operation) = self.ops.get(&op) else {
+            return;
+        };
+        let Some(asked) = operation.release_asked else {
+            return;
+        };
+        if !self.may_have_lost(operation, at) {
+            return;
+        }
+        let removal = operation.removal(asked, at);
+        if let Some(key) = self.keys.get_mut(operation.key as usize) {
+            remember(&mut key.removals, removal);
         }
     }
 
@@ -336,7 +279,8 @@ impl Scene {
             instance,
             worker,
             key,
-            asking: None,
+            asked: None,
+            asking: false,
             grant: None,
             entered: None,
             in_section: false,
@@ -344,6 +288,7 @@ impl Scene {
             seen: None,
             release_asked: None,
             overlap: None,
+            lost: None,
         };
         self.ops.insert(op, operation);
     }
@@ -352,22 +297,48 @@ impl Scene {
         let Some(operation) = self.ops.get_mut(&op) else {
             return;
         };
-        let asked = operation.asking.take().unwrap_or(at);
-        operation.grant = Some(Grant {
-            asked,
-            answered: at,
-            ttl,
-            locked,
-            extended_asked: asked,
-            extended_latest: at,
-            renewal_asked: None,
-            renewal_failed: false,
-            lost: false,
-        });
+        operation.asking = false;
+        let asked = operation.asked.unwrap_or(at);
+        operation.grant = Some(Grant::new(asked, at, ttl, locked));
         if let Some(key) = self.keys.get_mut(operation.key as usize) {
             key.holders.push(op);
             key.vacant_since = None;
-            key.vacant_cause = None;
+            // The key was free after that time, so nobody had left it behind.
+            key.left_behind.take_if(|(left, _)| *left <= asked);
+        }
+        self.supersede(op, at);
+    }
+
+    /// One key, one holder: of two grants the earlier one's lock was gone when the later one was
+    /// granted.
+    fn supersede(&mut self, new: OpId, at: Time) {
+        let Some(new) = self.ops.get(&new) else {
+            return;
+        };
+        let others = self.holders(new.key).filter(|old| old.op != new.op);
+        let gone = others.filter_map(|old| {
+            if self.surely_before(old, new) {
+                return Some(old.op);
+            }
+            self.surely_before(new, old).then_some(new.op)
+        });
+        for op in gone.collect::<Vec<_>>() {
+            self.with_grant(op, |grant| {
+                grant.gone.get_or_insert(at);
+            });
+        }
+    }
+
+    fn entered(&mut self, op: OpId, at: Time) {
+        let Some(operation) = self.ops.get_mut(&op) else {
+            return;
+        };
+        operation.entered = Some(at);
+        operation.in_section = true;
+        if operation.grant.is_none()
+            && let Some(key) = self.keys.get_mut(operation.key as usize)
+        {
+            key.holders.push(op);
         }
     }
 
@@ -376,12 +347,9 @@ impl Scene {
         let Some(operation) = self.ops.get_mut(&op) else {
             return;
         };
-        operation.asking = None;
-        if let Some(key) = self.keys.get_mut(operation.key as usize)
-            && key.holders.is_empty()
-        {
-            key.vacant_since = Some(at);
-            key.vacant_cause = Some(Cause::ReplyLost);
+        operation.asking = false;
+        if let Some(key) = self.keys.get_mut(operation.key as usize) {
+            key.leave_behind(at, Cause::ReplyLost);
         }
     }
 
@@ -392,12 +360,16 @@ impl Scene {
         let Some(key) = self.keys.get_mut(operation.key as usize) else {
             return;
         };
-        // A crashed operation that was still asking may have been granted.
-        let held = operation.grant.is_some();
+        let held = key.holders.contains(&op);
         key.holders.retain(|holder| *holder != op);
-        if key.holders.is_empty() && (held || cause.is_some() && operation.asking.is_some()) {
+        // A crashed operation that was still asking may have been granted.
+        if let Some(cause) = cause
+            && (held || operation.asking)
+        {
+            key.leave_behind(at, cause);
+        }
+        if held && key.holders.is_empty() {
             key.vacant_since = Some(at);
-            key.vacant_cause = cause;
         }
     }
 
@@ -414,8 +386,9 @@ impl Scene {
     }
 }
 
-fn overlap(one: Window, other: Window) -> bool {
-    one.0 < other.1 && other.0 < one.1
+/// How much two stretches of time have in common.
+fn common(one: Window, other: Window) -> Duration {
+    one.1.min(other.1).since(one.0.max(other.0))
 }
 
 fn remember<T>(things: &mut VecDeque<T>, thing: T) {
@@ -423,4 +396,75 @@ fn remember<T>(things: &mut VecDeque<T>, thing: T) {
         things.pop_front();
     }
     things.push_back(thing);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Overrides;
+    use crate::scenario::{Scenario, Vocabulary};
+
+    fn scene() -> Option<Scene> {
+        let text = r#"
+            name = "long"
+            load = { instances = 1, workers = 1, duration = "90s" }
+            workload = { kind = "flash-sale", stock = 1 }
+            section = { constant = "1s" }
+            lock = { kind = "set-nx-ex-del", ttl = "5s" }
+        "#;
+        let known = Vocabulary {
+            locks: lock::names(),
+            properties: vec![],
+        };
+        let scenario = Scenario::parse("long", text, &known).ok()?;
+        let plan = Plan::resolve(&scenario, &Overrides::default(), "set-nx-ex-del", 1);
+        Some(Scene::new(&plan, 1))
+    }
+
+    /// An operation that outlives its lease, in an instance that freezes, under a driver that lags.
+    fn whole_life(op: OpId) -> Vec<Kind> {
+        let (instance, worker, key) = (0, 0, 0);
+        let (ttl_ns, locked) = (Some(1), true);
+        let outcome = Release::Removed;
+        vec![
+            Kind::Arrived {
+                op,
+                instance,
+                worker,
+                key,
+            },
+            Kind::Asked { op },
+            Kind::Granted { op, ttl_ns, locked },
+            Kind::Entered { op },
+            Kind::Frozen { instance },
+            Kind::Thawed { instance },
+            Kind::DriverLag { late_ns: 1 },
+            Kind::Server {
+                key,
+                did: ServerDid::Evicted,
+            },
+            Kind::Left { op },
+            Kind::ReleaseAsked { op },
+            Kind::Released { op, outcome },
+        ]
+    }
+
+    #[test]
+    fn what_has_ended_is_forgotten_however_long_the_run() {
+        let mut scene = scene().expect("the scenario is valid");
+        let kinds = (0..1_000).flat_map(whole_life);
+        for (at, event) in (0..).zip(kinds) {
+            let at_ns = Time(at * 1_000_000);
+            let event = Event { at_ns, event };
+            scene.foresee(&event);
+            scene.apply(&event);
+            scene.forget(&event);
+        }
+        let key = &scene.keys[0];
+        assert_eq!((scene.ops.len(), key.holders.len()), (0, 0));
+        assert_eq!(key.removals.len(), REMEMBERED);
+        assert_eq!(key.evicted.len(), REMEMBERED);
+        assert_eq!(scene.lags.len(), REMEMBERED);
+        assert_eq!(scene.pauses[&0].len(), REMEMBERED);
+    }
 }

@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::finding::{Cause, Finding, Property, Side};
-use super::scene::{Operation, Scene};
+use super::operation::Operation;
+use super::scene::Scene;
 use crate::clock::Time;
 use crate::history::OpId;
 use crate::history::event::{Effect, Event, Kind, Release};
@@ -151,7 +152,7 @@ impl Story {
 
     fn enters(&mut self, event: &Event, holder: &Operation, intruder: &Operation, cause: Cause) {
         let held = self.letter(holder.op).unwrap_or('A');
-        let end = holder.grant.as_ref().and_then(|grant| grant.earliest_end());
+        let end = holder.grant.as_ref().and_then(|grant| grant.nominal_end());
         let how = match cause {
             Cause::LeaseExpired => Some(format!("{held} is still at work")),
             Cause::FrozenHolder => Some("its instance stands still, its watchdog too".to_owned()),

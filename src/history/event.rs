@@ -223,6 +223,12 @@ pub enum Kind {
         /// How long after the end of the last operation it was still there.
         after_ns: u64,
     },
+    /// The locks' keys could not be looked up after everyone had stopped, so nobody knows whether
+    /// one was left behind. Such a run has no [`Kind::Ended`].
+    KeysUnseen {
+        /// Why.
+        error: String,
+    },
     /// The run is over. A history without this line was cut off.
     Ended {},
 }

@@ -40,7 +40,6 @@ pub struct Report {
     /// Whether the ledger was right, in the worst trial.
     pub business_verdict: Verdict,
     /// What was expected.
-    #[schemars(with = "serde_json::Value")]
     pub expected: Expect,
     /// What was not as expected.
     pub missed: Vec<String>,
@@ -201,22 +200,33 @@ pub struct Reports<'a> {
     pub reports: &'a [Report],
 }
 
+/// What `report.json` and `--json` hold.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(title = "oversold report")]
+enum Document<'a> {
+    /// One alone is the report itself.
+    One(&'a Report),
+    /// Several, as `run` and `compare` write them.
+    Several(Reports<'a>),
+}
+
 /// The document for some reports: one alone is the report itself.
 pub fn render(reports: &[Report]) -> String {
-    let text = match reports {
-        [report] => serde_json::to_string_pretty(report),
-        _ => serde_json::to_string_pretty(&Reports {
+    let document = match reports {
+        [report] => Document::One(report),
+        _ => Document::Several(Reports {
             schema_version: SCHEMA_VERSION,
             verdict: Verdict::worst(reports.iter().map(|report| report.verdict)),
             reports,
         }),
     };
     // Serialising plain data to memory has no way to fail.
-    text.unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
 }
 
-/// The published schema of `report.json`.
+/// The published schema of `report.json`, and of what `--json` writes.
 pub fn schema() -> String {
-    let schema = schemars::schema_for!(Report);
+    let schema = schemars::schema_for!(Document<'static>);
     serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
 }

@@ -1,11 +1,13 @@
-//! `junit.xml`: a suite for each scenario and lock, a case for each property and one for what the
-//! run could not answer. A case fails when the property is not as expected.
+//! `junit.xml`: a suite for each scenario and lock, a case for each property, one for what the run
+//! could not answer and one for the expectation as a whole. A suite is red exactly when its report
+//! does not pass, so that a test report and an exit code never contradict each other.
 
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 
 use super::json::{Report, Trial};
 use crate::check::Property;
 use crate::scenario::{Expect, Often};
+use crate::verdict::Verdict;
 
 /// The document.
 pub fn render(reports: &[Report]) -> String {
@@ -25,6 +27,7 @@ fn suite(report: &Report) -> TestSuite {
         ));
     }
     suite.add_test_case(case(report, "conclusive", conclusive(report)));
+    suite.add_test_case(case(report, "as-expected", as_expected(report)));
     suite
 }
 
@@ -55,7 +58,13 @@ fn property_status(report: &Report, property: Property) -> TestCaseStatus {
         |finding| format!("{} (cause: {})", finding.summary, finding.cause.word()),
     );
     let seeds: Vec<_> = wrong.iter().map(|trial| trial.seed.to_string()).collect();
-    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+    // A trial that could not answer did not fail to reproduce.
+    let conclusive = |trial: &&Trial| trial.doubts.is_empty();
+    let kind = match found.is_some() || wrong.iter().any(conclusive) {
+        true => NonSuccessKind::Failure,
+        false => NonSuccessKind::Error,
+    };
+    let mut status = TestCaseStatus::non_success(kind);
     status
         .set_type(word)
         .set_message(what.clone())
@@ -67,9 +76,29 @@ fn property_status(report: &Report, property: Property) -> TestCaseStatus {
     status
 }
 
+/// The expectation as a whole: an expected violation may have any name, and then no property's
+/// case can miss it.
+fn as_expected(report: &Report) -> TestCaseStatus {
+    if report.verdict != Verdict::Fail {
+        return TestCaseStatus::success();
+    }
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+    let what = match report.missed.as_slice() {
+        [] => "not as expected".to_owned(),
+        missed => missed.join("\n"),
+    };
+    let replay = report.trials.first().map(replay).unwrap_or_default();
+    status
+        .set_type("as-expected")
+        .set_message(what.lines().next().unwrap_or_default())
+        .set_description(format!("{what}\nseed: {}\n{replay}", report.seed));
+    status
+}
+
 fn conclusive(report: &Report) -> TestCaseStatus {
     let doubtful = report.trials.iter().find(|trial| !trial.doubts.is_empty());
-    let Some(trial) = doubtful else {
+    // A doubt beside an expected violation that was found took nothing from it.
+    let Some(trial) = doubtful.filter(|_| report.verdict != Verdict::Pass) else {
         return TestCaseStatus::success();
     };
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
@@ -81,8 +110,16 @@ fn conclusive(report: &Report) -> TestCaseStatus {
     status
 }
 
+/// The command that runs a trial's plan again, as a shell takes it.
 fn replay(trial: &Trial) -> String {
-    format!("replay: oversold replay {}", trial.folder)
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    match trial.folder.chars().all(plain) {
+        true => format!("replay: oversold replay {}", trial.folder),
+        false => {
+            let quoted = trial.folder.replace('\'', r"'\''");
+            format!("replay: oversold replay '{quoted}'")
+        }
+    }
 }
 
 /// In how many trials a property must be violated.

@@ -1,6 +1,7 @@
 //! Results to bytes: the terminal's summary, `report.json`, `junit.xml`, `latency.hgrm`. Where the
 //! bytes go is decided elsewhere, and what they say was decided by the checks.
 
+mod comparison;
 pub mod hgrm;
 pub mod json;
 pub mod junit;

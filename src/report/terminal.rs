@@ -1,12 +1,9 @@
 //! The summary that a person reads in ten seconds: verdicts first, then counts, then the story of
-//! the first violation, then latency, then files. And the table that compares locks.
+//! the first violation, then latency, then files.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
 
 use super::json::{Report, Trial};
 use super::statistics::spread;
@@ -14,6 +11,8 @@ use crate::check::{Property, Side};
 use crate::scenario::Expect;
 use crate::summary::Quantiles;
 use crate::verdict::Verdict;
+
+pub use super::comparison::comparison;
 
 /// The colour of a verdict. Whether colours are shown is decided where the text is printed.
 fn style(verdict: Verdict) -> Style {
@@ -39,16 +38,8 @@ pub fn summary(report: &Report) -> String {
 }
 
 fn write_summary(out: &mut String, report: &Report) -> std::fmt::Result {
-    let bold = Style::new().bold();
-    let seeds = match report.trials.as_slice() {
-        [] | [_] => format!("seed {}", report.seed),
-        many => format!("{} trials from seed {}", many.len(), report.seed),
-    };
-    writeln!(
-        out,
-        "{bold}{} / {}{bold:#}  ({seeds}, {}, time scale {})",
-        report.scenario, report.lock, report.server, report.time_scale
-    )?;
+    let name = format!("{} / {}", report.scenario, report.lock);
+    writeln!(out, "{}", heading(&name, report))?;
     let lock = painted(report.lock_verdict);
     writeln!(out, "  lock      {lock}  {}", broken(report, Side::Lock))?;
     let business = painted(report.business_verdict);
@@ -75,6 +66,16 @@ fn write_summary(out: &mut String, report: &Report) -> std::fmt::Result {
     Ok(())
 }
 
+pub(super) fn heading(name: &str, report: &Report) -> String {
+    let bold = Style::new().bold();
+    let seeds = match report.trials.as_slice() {
+        [] | [_] => format!("seed {}", report.seed),
+        many => format!("{} trials from seed {}", many.len(), report.seed),
+    };
+    let (server, scale) = (&report.server, report.time_scale);
+    format!("{bold}{name}{bold:#}  ({seeds}, {server}, time scale {scale})")
+}
+
 /// The trial whose story is told: the first with a violation, or else with a doubt.
 fn told(report: &Report) -> Option<&Trial> {
     let trials = &report.trials;
@@ -98,7 +99,14 @@ fn broken(report: &Report, side: Side) -> String {
             Side::Business => word.to_owned(),
         })
         .collect();
+    let verdict = match side {
+        Side::Lock => report.lock_verdict,
+        Side::Business => report.business_verdict,
+    };
     match (words.is_empty(), side) {
+        (true, _) if verdict == Verdict::Inconclusive => {
+            "nothing wrong was seen, and not enough to tell".to_owned()
+        }
         (true, Side::Lock) => "one section at a time, each released by its owner".to_owned(),
         (true, Side::Business) => "the ledger is right".to_owned(),
         (false, _) => words.join(", "),
@@ -185,13 +193,14 @@ fn write_trial(out: &mut String, report: &Report, trial: &Trial) -> std::fmt::Re
     } else if let Some(finding) = trial.findings.first() {
         writeln!(out, "\n  the first violation\n    {}\n", finding.summary)?;
     }
+    let (wait, section, release) = (&trial.lock_wait, &trial.section, &trial.release);
     writeln!(
         out,
-        "  latency   lock wait {}; section {}; release {} (p50 / p99 / max, run time)",
-        times(&trial.lock_wait),
-        times(&trial.section),
-        times(&trial.release)
+        "  latency   lock wait {}  (p50 / p99 / max, run time)",
+        times(wait)
     )?;
+    writeln!(out, "            section   {}", times(section))?;
+    writeln!(out, "            release   {}", times(release))?;
     writeln!(out, "  files     {}", trial.folder)
 }
 
@@ -213,107 +222,40 @@ fn times(quantiles: &Quantiles) -> String {
     if quantiles.count == 0 {
         return "-".to_owned();
     }
-    let [p50, p99, max] = [quantiles.p50_ns, quantiles.p99_ns, quantiles.max_ns].map(short);
+    let [p50, p99, max] = [quantiles.p50_ns, quantiles.p99_ns, quantiles.max_ns].map(rounded);
     format!("{p50} / {p99} / {max}")
 }
 
-/// A duration in three digits.
-fn short(ns: u64) -> String {
-    let seconds = Duration::from_nanos(ns).as_secs_f64();
-    match seconds {
-        s if s >= 1.0 => format!("{s:.2} s"),
-        s if s >= 1e-3 => format!("{:.1} ms", s * 1e3),
-        s => format!("{:.0} us", s * 1e6),
+/// A duration in two digits and its unit.
+pub(super) fn rounded(ns: u64) -> String {
+    let (number, unit) = match ns as f64 {
+        ns if ns >= 0.9995e9 => (ns / 1e9, "s"),
+        ns if ns >= 0.9995e6 => (ns / 1e6, "ms"),
+        ns => (ns / 1e3, "us"),
+    };
+    match number {
+        n if n >= 9.95 => format!("{n:.0} {unit}"),
+        n => format!("{n:.1} {unit}"),
     }
 }
 
-/// The table of several locks in one scenario.
-pub fn comparison(reports: &[Report]) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING);
-    let entries = reports.iter().flat_map(|report| &report.trials);
-    let entries = entries.clone().any(|trial| trial.ledger.entries > 0);
-    let (done, damage) = match entries {
-        true => ("postings", "doubled"),
-        false => ("orders", "oversold"),
-    };
-    table.set_header([
-        "lock\n",
-        done,
-        damage,
-        "overlaps",
-        "foreign\nreleases",
-        "keys\nleft",
-        "wait\np50",
-        "p99",
-        "max",
-        "ops/s",
-        "lock\nverdict",
-        "business\nverdict",
-        "as\nexpected",
-    ]);
-    for report in reports {
-        table.add_row(row(report));
-    }
-    for column in 1..10 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("{table}\n")
-}
-
-/// Counts are those of the median trial, so that one trial and many read alike.
-fn row(report: &Report) -> Vec<String> {
-    let median = |count: &dyn Fn(&Trial) -> i64| {
-        let counts: Vec<i64> = report.trials.iter().map(count).collect();
-        spread(&counts).map_or("-".to_owned(), |[.., middle, _, _]| format!("{middle}"))
-    };
-    let count = |property: Property| median(&|trial| trial.count(property.word()) as i64);
-    let wait = |of: fn(&Quantiles) -> u64| {
-        let waits: Vec<i64> = report
-            .trials
-            .iter()
-            .map(|trial| of(&trial.lock_wait) as i64)
-            .collect();
-        spread(&waits).map_or("-".to_owned(), |[.., middle, _, _]| short(middle as u64))
-    };
-    vec![
-        report.lock.clone(),
-        median(&|trial| trial.ledger.orders + trial.ledger.postings),
-        median(&Trial::damage),
-        count(Property::Overlap),
-        count(Property::ForeignRelease),
-        count(Property::OrphanKey),
-        wait(|wait| wait.p50_ns),
-        wait(|wait| wait.p99_ns),
-        wait(|wait| wait.max_ns),
-        median(&|trial| trial.operations_per_second.round() as i64),
-        report.lock_verdict.word().to_owned(),
-        report.business_verdict.word().to_owned(),
-        match report.verdict {
-            Verdict::Pass => "yes",
-            Verdict::Fail => "NO",
-            Verdict::Inconclusive => "unsure",
-        }
-        .to_owned(),
-    ]
-}
-
-/// One line for each of several reports.
+/// One line for each of several reports, aligned.
 pub fn overview(reports: &[Report]) -> String {
-    let mut text = String::new();
-    for report in reports {
-        let name = format!("{} / {}", report.scenario, report.lock);
-        let _ = writeln!(
-            text,
-            "{name:44} {}  lock {}, business {}, violated {} of {}",
+    let names: Vec<String> = reports
+        .iter()
+        .map(|report| format!("{} / {}", report.scenario, report.lock))
+        .collect();
+    let width = names.iter().map(String::len).max().unwrap_or(0);
+    let lines = reports.iter().zip(&names).map(|(report, name)| {
+        let gap = " ".repeat("inconclusive".len() - report.verdict.word().len());
+        format!(
+            "{name:width$}  {}{gap}  lock {}, business {}, violated {} of {}",
             painted(report.verdict),
             report.lock_verdict.word(),
             report.business_verdict.word(),
             report.violated.count,
             report.violated.of
-        );
-    }
-    text
+        )
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }

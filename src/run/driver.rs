@@ -99,11 +99,15 @@ pub async fn run(
     let mut instances = start(&shared, conns, &lives);
     let died = watch_over(&shared, &mut instances, server, &mut interrupt).await;
     drain(&shared, &mut instances).await;
-    if !died {
-        look_for_keys(&shared, address).await;
-    }
+    let looked = match died {
+        true => Ok(()),
+        false => look_for_keys(&shared, address).await,
+    };
     beside.shutdown().await;
-    shared.recorder.record(Kind::Ended {});
+    shared.recorder.record(match looked {
+        Ok(()) => Kind::Ended {},
+        Err(error) => Kind::KeysUnseen { error },
+    });
     Ok(())
 }
 
@@ -206,17 +210,16 @@ async fn drain(shared: &Arc<Shared>, instances: &mut JoinSet<End>) {
 }
 
 /// Looks up every lock's key after everybody has stopped: a key that is still there after a whole
-/// TTL, or that has none, was left behind.
-async fn look_for_keys(shared: &Arc<Shared>, server: SocketAddr) {
+/// TTL, or that has none, was left behind. The error is the server's silence.
+async fn look_for_keys(shared: &Arc<Shared>, server: SocketAddr) -> Result<(), String> {
     let clock = shared.recorder.clock();
     let ended = clock.now();
     let patience = Patience {
         connect: CONNECT,
         response: CONNECT,
     };
-    let Ok(conn) = Conn::open(server, patience).await else {
-        return;
-    };
+    let conn = Conn::open(server, patience).await;
+    let conn = conn.map_err(|error| error.to_string())?;
     let longest = shared.plan.ttl() + shared.plan.ttl() / 2;
     let mut left: Vec<u32> = (0..shared.keys.len() as u32).collect();
     loop {
@@ -225,8 +228,9 @@ async fn look_for_keys(shared: &Arc<Shared>, server: SocketAddr) {
         for key in left {
             let mut pttl = redis::cmd("PTTL");
             pttl.arg(&shared.keys[key as usize]);
-            let Outcome::Done(milliseconds) = conn.call::<i64>(&pttl).await else {
-                return;
+            let milliseconds = match conn.call::<i64>(&pttl).await {
+                Outcome::Done(milliseconds) => milliseconds,
+                Outcome::Refused(error) | Outcome::Unknown(error) => return Err(error),
             };
             match milliseconds {
                 -2 => continue,
@@ -241,7 +245,7 @@ async fn look_for_keys(shared: &Arc<Shared>, server: SocketAddr) {
             }
         }
         if still.is_empty() {
-            return;
+            return Ok(());
         }
         left = still;
         clock.sleep(LOOK).await;

@@ -6,6 +6,9 @@ pub mod dist;
 mod problem;
 mod read;
 mod shape;
+mod syntax;
+mod tables;
+mod times;
 
 pub use dist::Dist;
 pub use problem::{Invalid, Problem};

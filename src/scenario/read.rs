@@ -2,6 +2,7 @@
 //! first mistake as a derived reader would. Knows TOML, not scenarios.
 
 use std::cell::RefCell;
+use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
@@ -12,33 +13,56 @@ use super::problem::Problem;
 
 /// The mistakes found so far.
 #[derive(Debug, Default)]
-pub(super) struct Problems(RefCell<Vec<Problem>>);
+pub(super) struct Problems {
+    syntax: RefCell<Vec<Problem>>,
+    certain: RefCell<Vec<Problem>>,
+    /// Mistakes only if the whole file was understood: something is missing, or does not fit
+    /// another part. After a syntax error they may be its consequence.
+    of_the_whole: RefCell<Vec<Problem>>,
+}
 
 impl Problems {
-    pub(super) fn add(&self, span: Range<usize>, message: impl Into<String>) {
-        let message = message.into();
-        self.0.borrow_mut().push(Problem { span, message });
+    pub(super) fn add_syntax(&self, span: Range<usize>, message: String) {
+        self.syntax.borrow_mut().push(Problem { span, message });
     }
 
-    /// The mistakes, in the order of the text.
-    pub(super) fn sorted(self) -> Vec<Problem> {
-        let mut problems = self.0.into_inner();
+    pub(super) fn add(&self, span: Range<usize>, message: impl Into<String>) {
+        let message = message.into();
+        self.certain.borrow_mut().push(Problem { span, message });
+    }
+
+    pub(super) fn add_of_the_whole(&self, span: Range<usize>, message: impl Into<String>) {
+        let message = message.into();
+        let problem = Problem { span, message };
+        self.of_the_whole.borrow_mut().push(problem);
+    }
+
+    /// The mistakes, in the order of the text. Of a file that could be understood only up to
+    /// `end`, those that are mistakes whatever follows.
+    pub(super) fn sorted(self, end: Option<usize>) -> Vec<Problem> {
+        let mut problems = self.certain.into_inner();
+        match end {
+            Some(end) => problems.retain(|Problem { span, .. }| span.end < end && !span.is_empty()),
+            None => problems.extend(self.of_the_whole.into_inner()),
+        }
+        problems.extend(self.syntax.into_inner());
         problems.sort_by_key(|problem| problem.span.start);
         problems
     }
 }
 
-/// `word`, or the known name that it was probably meant to be.
+/// The known name that `word` was probably meant to be.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known
+    known
         .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(word, name), name));
-    let (distance, name) = scored.min()?;
-    (distance <= name.len().max(word.len()) / 2).then_some(name)
+        .map(|name| (strsim::damerau_levenshtein(word, name), name))
+        .filter(|(distance, name)| *distance <= name.len().max(word.len()) / 2)
+        .min()
+        .map(|(_, name)| name)
 }
 
 /// A known name that was meant, or all of them.
-pub(super) fn suggest<'a>(word: &str, known: &[&'a str]) -> String {
+pub(super) fn suggest(word: &str, known: &[&str]) -> String {
     match nearest(word, known.iter().copied()) {
         Some(name) => format!("did you mean \"{name}\"?"),
         None => format!("known: {}", known.join(", ")),
@@ -51,6 +75,8 @@ pub(super) struct Table<'a> {
     span: Range<usize>,
     entries: Vec<Field<'a>>,
     asked: RefCell<Vec<&'static str>>,
+    /// Keys that must be there and are not, with what to write.
+    missing: RefCell<Vec<(&'static str, String)>>,
     problems: &'a Problems,
 }
 
@@ -87,6 +113,7 @@ impl<'a> Table<'a> {
             span,
             entries: entries.collect(),
             asked: RefCell::default(),
+            missing: RefCell::default(),
             problems,
         }
     }
@@ -101,15 +128,25 @@ impl<'a> Table<'a> {
     pub(super) fn need(&self, key: &'static str, example: &str) -> Option<Field<'a>> {
         let field = self.get(key);
         if field.is_none() {
-            let place = match self.name.as_str() {
-                "" => "the file".to_owned(),
-                name => format!("[{name}]"),
-            };
-            self.problem(format!(
-                "{place} needs `{key}`, for example `{key} = {example}`"
-            ));
+            let missing = (key, example.to_owned());
+            self.missing.borrow_mut().push(missing);
         }
         field
+    }
+
+    /// Whether a key that nobody asked for was probably meant to be one of these.
+    pub(super) fn means_one_of(&self, keys: &[&str]) -> bool {
+        self.strangers()
+            .any(|(_, meant)| meant.is_some_and(|meant| keys.contains(&meant)))
+    }
+
+    /// The entries that nobody asked for, each with the key that it was probably meant to be.
+    fn strangers(&self) -> impl Iterator<Item = (&Field<'a>, Option<&'static str>)> {
+        let known = self.asked.borrow().clone();
+        self.entries
+            .iter()
+            .filter(move |field| !self.asked.borrow().contains(&field.key.as_str()))
+            .map(move |field| (field, nearest(&field.key, known.iter().copied())))
     }
 
     /// All entries, for a table whose keys are free.
@@ -119,20 +156,41 @@ impl<'a> Table<'a> {
 
     /// A mistake of the table as a whole.
     pub(super) fn problem(&self, message: impl Into<String>) {
-        let end = self.span.end.min(self.span.start + 1);
-        self.problems.add(self.span.start..end, message);
+        self.problems.add_of_the_whole(self.span.clone(), message);
     }
 
-    /// Tells which keys nobody asked for.
+    /// Tells which keys are missing, and which nobody asked for.
     pub(super) fn finish(self) {
-        let known = self.asked.into_inner();
-        for field in &self.entries {
-            if !known.contains(&field.key.as_str()) {
-                let help = suggest(&field.key, &known);
-                self.problems.add(
-                    field.key_span.clone(),
-                    format!("unknown key `{}`; {help}", field.path),
-                );
+        let known = self.asked.borrow().clone();
+        for (field, _) in self.strangers() {
+            let help = suggest(&field.key, &known);
+            field.key_problem(format!("unknown key `{}`; {help}", field.path));
+        }
+        self.tell_missing();
+    }
+
+    /// Tells which keys are missing, where it is not known which others there may be.
+    pub(super) fn finish_unsure(self) {
+        let missing = self.missing.borrow().clone();
+        for (field, meant) in self.strangers() {
+            if let Some(meant) = meant.filter(|m| missing.iter().any(|(key, _)| key == m)) {
+                let path = &field.path;
+                field.key_problem(format!("unknown key `{path}`; did you mean \"{meant}\"?"));
+            }
+        }
+        self.tell_missing();
+    }
+
+    /// A missing key that stands there misspelt is one mistake, and was told as such.
+    fn tell_missing(&self) {
+        let place = match self.name.as_str() {
+            "" => "the file".to_owned(),
+            name => format!("`{name}`"),
+        };
+        for (key, example) in self.missing.borrow().iter() {
+            if !self.means_one_of(&[key]) {
+                let example = format!("for example `{key} = {example}`");
+                self.problem(format!("{place} needs `{key}`, {example}"));
             }
         }
     }
@@ -153,14 +211,32 @@ impl<'a> Field<'a> {
         self.problems.add(self.key_span.clone(), message);
     }
 
-    fn wrong<T>(&self, wanted: &str) -> Option<T> {
-        let found = self.value.get_ref().type_str();
-        self.problem(format!("`{}` is {wanted}, not {found}", self.path));
+    /// Tells a mistake that is one only beside what stands elsewhere.
+    pub(super) fn misfit(&self, message: impl Into<String>) {
+        self.problems.add_of_the_whole(self.value.span(), message);
+    }
+
+    /// Tells that the value is of another type.
+    pub(super) fn wrong<T>(&self, wanted: &str) -> Option<T> {
+        let found = match self.value.get_ref() {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "an integer",
+            DeValue::Float(_) => "a float",
+            DeValue::Boolean(_) => "a boolean",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        self.problem(format!("`{}` must be {wanted}, not {found}", self.path));
         None
     }
 
     pub(super) fn is_str(&self) -> bool {
         self.value.get_ref().is_str()
+    }
+
+    pub(super) fn is_table(&self) -> bool {
+        self.value.get_ref().is_table()
     }
 
     pub(super) fn string(&self) -> Option<String> {
@@ -194,34 +270,31 @@ impl<'a> Field<'a> {
         };
         let digits = integer.as_str().replace('_', "");
         let value = u64::from_str_radix(&digits, integer.radix()).ok();
-        let value = value.filter(|value| range.contains(value));
-        if value.is_none() {
-            self.problem(format!(
-                "`{}` must lie between {} and {}",
-                self.path,
-                range.start(),
-                range.end()
-            ));
-        }
-        value
+        self.within(value, range)
     }
 
     pub(super) fn number(&self, range: RangeInclusive<f64>) -> Option<f64> {
-        let value = self.value.get_ref();
-        let text = (value.as_float().map(|float| float.as_str()))
-            .or_else(|| value.as_integer().map(|integer| integer.as_str()));
-        let Some(text) = text else {
-            return self.wrong("a number");
+        let value = match self.value.get_ref() {
+            DeValue::Float(float) => float.as_str().replace('_', "").parse().ok(),
+            DeValue::Integer(integer) => {
+                let digits = integer.as_str().replace('_', "");
+                let whole = i64::from_str_radix(&digits, integer.radix());
+                whole.ok().map(|whole| whole as f64)
+            }
+            _ => return self.wrong("a number"),
         };
-        let value = text.replace('_', "").parse().ok();
+        self.within(value, range)
+    }
+
+    /// The value, unless it lies outside its range or is no number at all.
+    fn within<T>(&self, value: Option<T>, range: RangeInclusive<T>) -> Option<T>
+    where
+        T: PartialOrd + Display,
+    {
         let value = value.filter(|value| range.contains(value));
         if value.is_none() {
-            self.problem(format!(
-                "`{}` must lie between {} and {}",
-                self.path,
-                range.start(),
-                range.end()
-            ));
+            let (path, low, high) = (&self.path, range.start(), range.end());
+            self.problem(format!("`{path}` must lie between {low} and {high}"));
         }
         value
     }

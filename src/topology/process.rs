@@ -1,13 +1,15 @@
 //! One server process: where its binary is, how it is started on a free port, how it ends.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
@@ -15,12 +17,21 @@ use tokio::process::{Child, Command};
 const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
 /// The variable that names a server.
 const VARIABLE: &str = "OVERSOLD_REDIS_SERVER";
+/// How long a binary may take to tell its version.
+const VERSION: Duration = Duration::from_secs(5);
 /// How long a server may take until it is ready.
 const READY: Duration = Duration::from_secs(10);
+/// How often a process is looked at that is waited for.
+const LOOK: Duration = Duration::from_millis(5);
 /// How often another free port is tried when somebody took the first.
 const PORTS: usize = 8;
 /// What every server logs when it is ready.
 const READY_LINE: &str = "Ready to accept connections";
+
+/// What to do when there is none.
+const INSTALL: &str = "install one: `scripts/setup.sh`, or `apt-get install redis-server`, \
+    `dnf install redis`, `apk add redis`, `brew install redis`\n  or name one: \
+    `--redis-server PATH` or OVERSOLD_REDIS_SERVER=PATH";
 
 /// A server binary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,14 +46,10 @@ pub struct Binary {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// None was found.
-    #[error(
-        "no redis-server found ({0})\n  install one: `scripts/setup.sh`, or `apt-get install redis-server`, \
-         `dnf install redis`, `apk add redis`, `brew install redis`\n  or name one: \
-         `--redis-server PATH` or OVERSOLD_REDIS_SERVER=PATH"
-    )]
+    #[error("no redis-server found ({0})\n  {install}", install = INSTALL)]
     NotFound(String),
     /// One was found and is none.
-    #[error("{0}: not a redis-server that runs here: {1}")]
+    #[error("{0}: not a redis-server that runs here: {1}\n  {install}", install = INSTALL)]
     NotAServer(PathBuf, String),
     /// It could not be started.
     #[error("{0}: {1}")]
@@ -82,12 +89,8 @@ pub fn find(flag: Option<&Path>) -> Result<Binary, StartError> {
             NAMES.join(", ")
         )));
     };
-    let output = std::process::Command::new(&path)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .output();
-    let output = output.map_err(|why| StartError::NotAServer(path.clone(), why.to_string()))?;
-    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let said = ask_version(&path);
+    let said = said.map_err(|why| StartError::NotAServer(path.clone(), why.to_string()))?;
     match version(&said) {
         Some(version) => Ok(Binary { path, version }),
         None => Err(StartError::NotAServer(
@@ -95,6 +98,35 @@ pub fn find(flag: Option<&Path>) -> Result<Binary, StartError> {
             format!("`--version` said \"{said}\""),
         )),
     }
+}
+
+/// What a binary answers to `--version`, if it answers in time: it may be anything.
+fn ask_version(path: &Path) -> io::Result<String> {
+    // A file and not a pipe: a process that the binary leaves behind could keep a pipe open.
+    let mut answer = tempfile::tempfile()?;
+    let mut command = std::process::Command::new(path);
+    command
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(answer.try_clone()?)
+        .stderr(Stdio::null())
+        .process_group(0);
+    die_with_driver(&mut command);
+    let mut child = command.spawn()?;
+    let began = Instant::now();
+    while child.try_wait()?.is_none() {
+        if began.elapsed() > VERSION {
+            kill_group(child.id());
+            child.wait()?;
+            let why = format!("`--version` was not answered within {VERSION:?}");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
+        std::thread::sleep(LOOK);
+    }
+    let mut said = Vec::new();
+    answer.rewind()?;
+    answer.read_to_end(&mut said)?;
+    Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
 /// The version in `Redis server v=7.0.15 sha=...` or `Valkey server v=9.1.2 ...`.
@@ -153,7 +185,7 @@ impl Process {
             // Ctrl-C in a terminal is the driver's alone: it still needs its server to drain.
             .process_group(0)
             .kill_on_drop(true);
-        die_with_driver(&mut command);
+        die_with_driver(command.as_std_mut());
         let child = command.spawn().map_err(io)?;
         let mut process = Process {
             child,
@@ -183,14 +215,17 @@ impl Process {
                     self.log_tail(),
                 ));
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(LOOK).await;
         }
         Ok(())
     }
 
     /// Waits for the end of the process and tells of it.
     pub(super) async fn died(&mut self) -> String {
-        match self.child.wait().await {
+        let leader = self.child.id();
+        let ended = self.child.wait().await;
+        leader.into_iter().for_each(kill_group);
+        match ended {
             Ok(status) => format!("{status}; its log ends: {}", self.log_tail()),
             Err(why) => why.to_string(),
         }
@@ -198,7 +233,8 @@ impl Process {
 
     pub(super) async fn stop(mut self) {
         // Its data is nobody's; a kill is the quickest clean end.
-        let _ = self.child.kill().await;
+        self.child.id().into_iter().for_each(kill_group);
+        let _ = self.child.wait().await;
     }
 
     pub(super) fn pid(&self) -> Option<u32> {
@@ -218,14 +254,28 @@ impl Process {
     }
 }
 
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Without an id it has ended, and its number may be somebody else's by now.
+        self.child.id().into_iter().for_each(kill_group);
+    }
+}
+
+/// Kills a process that leads a group, and all of the group: what was named as a server may be a
+/// script that has started the server as a process of its own.
+fn kill_group(leader: u32) {
+    let _ = killpg(Pid::from_raw(leader as i32), Signal::SIGKILL);
+}
+
 /// A port that was free a moment ago.
 fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-/// Has the kernel kill the child when the driver dies, SIGKILL included.
+/// Has the kernel kill the child when the driver dies, SIGKILL included. (What a script has started
+/// beside itself outlives that; a script that ends in `exec redis-server "$@"` leaves nothing.)
 #[cfg(target_os = "linux")]
-fn die_with_driver(command: &mut Command) {
+fn die_with_driver(command: &mut std::process::Command) {
     let driver = nix::unistd::getpid();
     let before_exec = move || {
         nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
@@ -245,7 +295,7 @@ fn die_with_driver(command: &mut Command) {
 
 /// Elsewhere only an orderly end of the driver ends its servers.
 #[cfg(not(target_os = "linux"))]
-fn die_with_driver(_: &mut Command) {}
+fn die_with_driver(_: &mut std::process::Command) {}
 
 #[cfg(test)]
 mod tests {

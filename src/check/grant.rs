@@ -1,0 +1,124 @@
+//! A lock that was granted, and when its lease ends. The server acts at some unknown moment between
+//! a question and its answer, so the end has an earliest and a latest moment; between the two
+//! nobody can tell.
+
+use std::time::Duration;
+
+use crate::clock::Time;
+
+/// A lock that was granted, and what is known of its lease.
+#[derive(Debug, Clone)]
+pub struct Grant {
+    /// When it was asked for.
+    pub asked: Time,
+    /// When the driver saw it granted.
+    pub answered: Time,
+    /// How long the lease lives without renewal, if it ends at all.
+    pub ttl: Option<Duration>,
+    /// Whether a server granted it.
+    pub locked: bool,
+    /// A renewal that was asked for and not answered.
+    pub renewal_asked: Option<Time>,
+    /// Whether a renewal has failed since the last one that worked.
+    pub renewal_failed: bool,
+    /// By when it is proven that the lock was not this operation's any more.
+    pub gone: Option<Time>,
+    /// Whether it was found gone while its lease should still have lived.
+    pub gone_early: bool,
+    /// When the extension that surely happened last was asked for (or the grant).
+    extended_asked: Time,
+    /// When that extension was answered: it happened at the latest then.
+    extended_answered: Time,
+    /// Renewals since then of which it is not known whether they were applied.
+    unanswered: u32,
+}
+
+impl Grant {
+    /// A grant that was asked for and answered at these times.
+    pub fn new(asked: Time, answered: Time, ttl: Option<Duration>, locked: bool) -> Grant {
+        Grant {
+            asked,
+            answered,
+            ttl,
+            locked,
+            renewal_asked: None,
+            renewal_failed: false,
+            gone: None,
+            gone_early: false,
+            extended_asked: asked,
+            extended_answered: answered,
+            unanswered: 0,
+        }
+    }
+
+    /// The watchdog asks for a longer lease.
+    pub fn renewal_asked(&mut self, at: Time) {
+        self.renewal_asked = Some(at);
+        self.unanswered += 1;
+    }
+
+    /// The lease was extended.
+    pub fn renewed(&mut self, at: Time) {
+        self.extended_asked = self.renewal_asked.take().unwrap_or(at);
+        self.extended_answered = at;
+        self.renewal_failed = false;
+        self.unanswered = 0;
+    }
+
+    /// A renewal came to nothing, as far as the driver knows: it may be applied even later.
+    pub fn renewal_failed(&mut self) {
+        self.renewal_asked = None;
+        self.renewal_failed = true;
+    }
+
+    /// The watchdog gives the lease up. While a renewal is open this is the server's answer to it;
+    /// otherwise only the watchdog's own reckoning.
+    pub fn lease_lost(&mut self, at: Time) {
+        if self.renewal_asked.take().is_some() {
+            self.gone.get_or_insert(at);
+            self.gone_early |= self.earliest_end().is_none_or(|end| at < end);
+        }
+    }
+
+    /// Before this the lease surely lived, if nobody removed it.
+    pub fn earliest_end(&self) -> Option<Time> {
+        let ttl = self.ttl?;
+        let sure = ttl.saturating_sub(slack(ttl));
+        Some(self.extended_asked.plus(sure))
+    }
+
+    /// From this on the lease was surely over. A renewal that was not answered can have been
+    /// applied only while the lease before it lived, and then gave it one TTL more.
+    pub fn latest_end(&self) -> Option<Time> {
+        let ttl = self.ttl?;
+        let most = ttl * (1 + self.unanswered) + slack(ttl);
+        Some(self.extended_answered.plus(most))
+    }
+
+    /// When the lease ends as the holder would reckon it.
+    pub fn nominal_end(&self) -> Option<Time> {
+        Some(self.extended_asked.plus(self.ttl?))
+    }
+
+    /// Whether the lease may have been over by then.
+    pub fn may_have_ended(&self, by: Time) -> bool {
+        self.earliest_end().is_some_and(|end| by >= end)
+    }
+
+    /// Whether the lease was surely over by then.
+    pub fn surely_ended(&self, by: Time) -> bool {
+        self.latest_end().is_some_and(|end| by >= end)
+    }
+
+    /// When the lease was last surely extended.
+    pub fn extended(&self) -> Time {
+        self.extended_asked
+    }
+}
+
+/// How far a lease's true length may lie from its TTL. Redis counts whole milliseconds and lets a
+/// key live through its last one (<https://redis.io/docs/latest/commands/expire/>); two clocks
+/// drift apart by less than a thousandth.
+fn slack(ttl: Duration) -> Duration {
+    Duration::from_millis(1) + ttl / 1000
+}

@@ -1,0 +1,96 @@
+//! What each command's help says after its options: exit codes, and examples.
+
+pub(super) const PROGRAM: &str = "\
+Exit codes:
+  0    as expected
+  10   correctness violated (or an expected violation not found)
+  4    inconclusive: the run cannot answer the question
+  2    wrong usage, or an invalid scenario
+  3    environment: no server, port, permission or disk
+  130  interrupted (143 by SIGTERM); the partial reports are written
+
+First steps:
+  oversold doctor                                  what this machine has
+  oversold compare scenarios/incident-137.toml     six locks in one table
+  oversold run scenarios                           the gate for CI";
+
+pub(super) const RUN: &str = "\
+Exit codes:
+  0    every scenario as expected
+  10   correctness violated (or an expected violation not found)
+  4    inconclusive: a run cannot answer the question
+  2    wrong usage, or an invalid scenario (nothing was run)
+  3    environment: no server, port, permission or disk
+  130  interrupted (143 by SIGTERM); the partial reports are written
+
+Examples:
+  oversold run scenarios --junit junit.xml               the gate for CI
+  oversold run scenarios/incident-137.toml --trials 20   the incident under 20 seeds
+  oversold run scenarios/incident-137.toml --lock token-lua-watchdog";
+
+pub(super) const COMPARE: &str = "\
+Exit codes:
+  0    every lock as expected
+  10   correctness violated (or an expected violation not found)
+  4    inconclusive: a run cannot answer the question
+  2    wrong usage, or an invalid scenario (nothing was run)
+  3    environment: no server, port, permission or disk
+  130  interrupted (143 by SIGTERM); the partial reports are written
+
+Examples:
+  oversold compare scenarios/incident-137.toml
+  oversold compare scenarios/gc-pause.toml --locks token-lua,token-lua-watchdog --trials 5";
+
+pub(super) const CHECK: &str = "\
+Exit codes:
+  0    as expected
+  10   correctness violated (or an expected violation not found)
+  4    inconclusive: the run cannot answer the question
+  2    nothing stored there, or not in a form that this version reads
+  3    environment: a document could not be written
+
+Examples:
+  oversold check reports/incident-137                   every stored run of a scenario
+  oversold check reports/calm/2026-01-31T12-00-00Z-1 --json -";
+
+pub(super) const REPLAY: &str = "\
+Exit codes:
+  0    as expected
+  10   correctness violated (or an expected violation not found)
+  4    inconclusive: the run cannot answer the question
+  2    no plan stored there, or not in a form that this version reads
+  3    environment: no server, port, permission or disk
+  130  interrupted (143 by SIGTERM); the partial reports are written
+
+Example:
+  oversold replay reports/incident-137/2026-01-31T12-00-00Z-1";
+
+pub(super) const VALIDATE: &str = "\
+Exit codes:
+  0    every scenario is valid
+  2    one is not, or cannot be read; each mistake is told with its line and column
+
+Examples:
+  oversold validate scenarios
+  oversold validate - < draft.toml";
+
+pub(super) const LIST: &str = "\
+Exit codes:
+  0    listed
+  2    wrong usage, or an invalid scenario in ./scenarios
+
+Example:
+  oversold list locks";
+
+pub(super) const DOCTOR: &str = "\
+Exit codes:
+  0    a run can start here
+  3    it cannot: no server, or no free port; the output says what to do";
+
+pub(super) const COMPLETIONS: &str = "\
+Exit codes:
+  0    printed
+  2    wrong usage
+
+Example:
+  oversold completions bash > ~/.local/share/bash-completion/completions/oversold";
