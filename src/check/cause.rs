@@ -66,7 +66,7 @@ pub fn of_loss(scene: &Scene, loser: &Operation, granted: Window) -> Option<Loss
     if scene.evicted_within(loser.key, (grant.asked, granted.1)) {
         return because(Cause::Evicted, None);
     }
-    if grant.may_have_ended(granted.1) {
+    if ran_out && grant.may_have_ended(granted.1) {
         return expired();
     }
     let possible = suspects.last()?;

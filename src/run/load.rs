@@ -92,13 +92,13 @@ impl Load {
         Interest {
             load: self,
             item,
-            state: Reading::Reading(number),
+            state: Stage::Reading(number),
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
+enum Stage {
     Reading(u64),
     Pending,
     Through,
@@ -110,31 +110,31 @@ enum Reading {
 pub struct Interest<'a> {
     load: &'a Load,
     item: u32,
-    state: Reading,
+    state: Stage,
 }
 
 impl Interest<'_> {
     /// The read came back. When it proves that nothing is left of any item, the run stops.
     pub fn read(&mut self, value: i64) {
         self.turn(if value > 0 {
-            Reading::Pending
+            Stage::Pending
         } else {
-            Reading::Through
+            Stage::Through
         });
     }
 
-    fn turn(&mut self, to: Reading) {
+    fn turn(&mut self, to: Stage) {
         let mut items = self.load.items();
         let state = &mut items[self.item as usize];
-        let saw_nothing = matches!(self.state, Reading::Reading(_)) && to == Reading::Through;
+        let saw_nothing = matches!(self.state, Stage::Reading(_)) && to == Stage::Through;
         match self.state {
-            Reading::Reading(number) => {
+            Stage::Reading(number) => {
                 state.reading.remove(&number);
             }
-            Reading::Pending => state.pending -= 1,
-            Reading::Through => return,
+            Stage::Pending => state.pending -= 1,
+            Stage::Through => return,
         }
-        if to == Reading::Pending {
+        if to == Stage::Pending {
             state.pending += 1;
             state.empty_from = None;
         }
@@ -153,12 +153,12 @@ impl Interest<'_> {
 impl Drop for Interest<'_> {
     fn drop(&mut self) {
         // A read that was cut off saw nothing, but neither did it see nothing left.
-        if let Reading::Reading(number) = self.state {
+        if let Stage::Reading(number) = self.state {
             self.load.items()[self.item as usize]
                 .reading
                 .remove(&number);
         } else {
-            self.turn(Reading::Through);
+            self.turn(Stage::Through);
         }
     }
 }
