@@ -1,9 +1,9 @@
 //! `oversold check`: the verdict again, from stored histories and ledgers, without Redis.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::run::conclude;
-use super::session::{Failure, Session};
+use super::session::{Failure, Session, stored_files};
 use super::trial::{HISTORY, LEDGER, judge, merge};
 use crate::check::{Judge, Judgement};
 use crate::history::file::{self, Header};
@@ -13,18 +13,9 @@ use crate::store::sqlite;
 use crate::summary::Summary;
 use crate::verdict::Exit;
 
-/// How deep a run's folder goes: run, lock, seed.
-const DEEP: u32 = 3;
-
 /// Checks what is stored in a run's folder, or one history.
 pub fn check(stored: &Path, session: &Session) -> Result<Exit, Failure> {
-    let histories = histories(stored, DEEP)?;
-    if histories.is_empty() {
-        let place = stored.display();
-        return Err(Failure::usage(format!(
-            "{place}: no {HISTORY} here or below"
-        )));
-    }
+    let histories = stored_files(stored, HISTORY)?;
     let mut groups: Vec<Group> = Vec::new();
     for history in &histories {
         let (header, trial, judgement) = again(history)?;
@@ -82,27 +73,6 @@ impl Group {
             .map_or(self.plan.seed, |trial| trial.seed);
         merge(&self.plan, &self.server, &self.judged, self.trials)
     }
-}
-
-fn histories(stored: &Path, deep: u32) -> Result<Vec<PathBuf>, Failure> {
-    if stored.is_file() {
-        return Ok(vec![stored.to_owned()]);
-    }
-    let here = stored.join(HISTORY);
-    if here.is_file() {
-        return Ok(vec![here]);
-    }
-    let at = |why: std::io::Error| Failure::usage(format!("{}: {why}", stored.display()));
-    let mut folders = Vec::new();
-    for entry in std::fs::read_dir(stored).map_err(at)? {
-        let path = entry.map_err(at)?.path();
-        if path.is_dir() && deep > 1 {
-            folders.push(path);
-        }
-    }
-    folders.sort();
-    let below = folders.iter().map(|folder| histories(folder, deep - 1));
-    Ok(below.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 fn again(history: &Path) -> Result<(Header<Plan>, Trial, Judgement), Failure> {

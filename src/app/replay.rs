@@ -1,10 +1,10 @@
 //! `oversold replay`: stored plans again, as they were decided. A seed replays the plan and not
 //! the interleaving.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::run::conclude;
-use super::session::{Failure, Session};
+use super::session::{Failure, Session, stored_files};
 use super::trial::{PLAN, conduct, new_folder};
 use crate::plan::{Plan, SCHEMA_VERSION};
 use crate::report::terminal;
@@ -31,28 +31,11 @@ pub async fn replay(stored: &Path, session: &Session) -> Result<Exit, Failure> {
 }
 
 fn plans(stored: &Path) -> Result<Vec<Plan>, Failure> {
-    if stored.is_file() {
-        return Ok(vec![plan(stored)?]);
-    }
-    let here = stored.join(PLAN);
-    if here.is_file() {
-        return Ok(vec![plan(&here)?]);
-    }
-    let at = |why: std::io::Error| Failure::usage(format!("{}: {why}", stored.display()));
-    let entries = std::fs::read_dir(stored).map_err(at)?;
-    let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    folders.retain(|path| path.is_dir());
-    folders.sort();
-    let nested: Result<Vec<_>, _> = folders.iter().map(|folder| plans(folder)).collect();
-    let mut plans = nested?.concat();
+    let files = stored_files(stored, PLAN)?;
+    let read: Result<Vec<Plan>, Failure> = files.iter().map(|file| plan(file)).collect();
+    let mut plans = read?;
     plans.sort_by(|one, other| (&one.lock.kind, one.seed).cmp(&(&other.lock.kind, other.seed)));
-    match plans.is_empty() {
-        true => Err(Failure::usage(format!(
-            "{}: no {PLAN} here or below",
-            stored.display()
-        ))),
-        false => Ok(plans),
-    }
+    Ok(plans)
 }
 
 fn plan(path: &Path) -> Result<Plan, Failure> {

@@ -93,20 +93,10 @@ impl Session {
 
     /// Says before anything is run when a document could not be written at its end.
     pub fn check_outputs(&self) -> Result<(), Failure> {
-        let writable = |folder: &Path| {
-            std::fs::create_dir_all(folder)
-                .and_then(|()| tempfile::tempfile_in(folder).map(drop))
-                .map_err(|why| {
-                    Failure::environment(format!(
-                        "{}: cannot write here: {why}\n  choose another folder: `--out DIR`",
-                        folder.display()
-                    ))
-                })
-        };
-        writable(&self.out)?;
+        check_folder(&self.out, "\n  choose another folder: `--out DIR`")?;
         for output in [&self.json, &self.junit].into_iter().flatten() {
             if let Output::File(path) = output {
-                writable(folder_of(path))?;
+                check_file(path)?;
             }
         }
         Ok(())
@@ -122,6 +112,27 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Whether files can be made in a folder.
+fn check_folder(folder: &Path, hint: &str) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder)
+        .and_then(|()| tempfile::tempfile_in(folder).map(drop))
+        .map_err(|why| {
+            let folder = folder.display();
+            Failure::environment(format!("{folder}: cannot write here: {why}{hint}"))
+        })
+}
+
+/// Whether a file can be written, without touching what is in it.
+fn check_file(path: &Path) -> Result<(), Failure> {
+    if !path.exists() {
+        return check_folder(folder_of(path), "");
+    }
+    let opened = std::fs::OpenOptions::new().append(true).open(path);
+    opened.map(drop).map_err(|why| {
+        Failure::environment(format!("{}: cannot write this: {why}", path.display()))
+    })
 }
 
 /// The folder of a file; a bare name's is this one.
@@ -213,10 +224,51 @@ fn text_of(file: &Path) -> Result<(String, String), Failure> {
     }
     match std::fs::read_to_string(file) {
         Ok(text) => Ok((name, text)),
+        Err(why) if why.kind() == std::io::ErrorKind::InvalidData => Err(Failure::usage(format!(
+            "{name}: not a scenario: {why}; scenarios are UTF-8 text"
+        ))),
         Err(why) => Err(Failure::usage(format!(
             "{name}: {why}\n  `oversold list scenarios` tells which there are"
         ))),
     }
+}
+
+/// How deep a run's folder goes: run, lock, seed.
+const DEEP: u32 = 3;
+
+/// The files of that name in a run's folder, in the order of their folders; or the file itself.
+pub(super) fn stored_files(stored: &Path, name: &str) -> Result<Vec<PathBuf>, Failure> {
+    let files = files_below(stored, name, DEEP)?;
+    match files.is_empty() {
+        true => Err(Failure::usage(format!(
+            "{}: no {name} here or below",
+            stored.display()
+        ))),
+        false => Ok(files),
+    }
+}
+
+fn files_below(stored: &Path, name: &str, deep: u32) -> Result<Vec<PathBuf>, Failure> {
+    if stored.is_file() {
+        return Ok(vec![stored.to_owned()]);
+    }
+    let here = stored.join(name);
+    if here.is_file() {
+        return Ok(vec![here]);
+    }
+    let at = |why: std::io::Error| Failure::usage(format!("{}: {why}", stored.display()));
+    let mut folders = Vec::new();
+    for entry in std::fs::read_dir(stored).map_err(at)? {
+        let path = entry.map_err(at)?.path();
+        if path.is_dir() && deep > 1 {
+            folders.push(path);
+        }
+    }
+    folders.sort();
+    let below = folders
+        .iter()
+        .map(|folder| files_below(folder, name, deep - 1));
+    Ok(below.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// The worst of several exits. An interruption outranks all, for the results are partial.

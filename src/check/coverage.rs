@@ -45,7 +45,6 @@ pub struct Coverage {
     /// How late it may be before the lock's promise depends on it.
     pub driver_lag_margin_ns: u64,
     /// Why the run stopped.
-    #[schemars(with = "serde_json::Value")]
     pub stop: Option<Stop>,
 }
 

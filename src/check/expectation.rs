@@ -17,6 +17,11 @@ pub struct Expected {
 /// Holds the trials of one lock, each with its seed, against what was expected of it.
 pub fn meet(expect: &Expect, trials: &[(u64, &Judgement)]) -> Expected {
     match expect {
+        // Nothing was tried, so nothing is known.
+        _ if trials.is_empty() => Expected {
+            verdict: Verdict::Inconclusive,
+            missed: vec!["no trial was run".to_owned()],
+        },
         Expect::Pass => expect_pass(trials),
         Expect::Violation {
             properties,

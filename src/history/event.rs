@@ -1,5 +1,6 @@
 //! What can happen in a run, as recorded. One event is one line of `history.jsonl`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Time;
@@ -289,7 +290,7 @@ pub enum ServerDid {
 }
 
 /// Why a run stops issuing operations.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
     /// All operations of the plan were issued.
