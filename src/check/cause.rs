@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::finding::Cause;
 use super::grant::Grant;
+use super::key::Removal;
 use super::operation::Operation;
 use super::scene::{Scene, Window};
 use crate::clock::Time;
@@ -60,8 +61,14 @@ pub fn of_loss(scene: &Scene, loser: &Operation, granted: Window) -> Option<Loss
     }
     let suspects: Vec<_> = scene.removals(loser, granted.1).collect();
     // One that was sent after the grant was seen can have removed nothing older.
+    let upset = scene.key(loser.key).and_then(|key| key.upset);
+    let upset = upset.is_some_and(|upset| upset.concerns(grant.asked));
+    let removed = |removal: &Removal| match upset {
+        true => because(Cause::DriverLag, Some(removal.op)),
+        false => because(removal.cause(), Some(removal.op)),
+    };
     if let Some(sure) = suspects.iter().find(|r| r.asked >= grant.answered) {
-        return because(sure.cause(), Some(sure.op));
+        return removed(sure);
     }
     if scene.evicted_within(loser.key, (grant.asked, granted.1)) {
         return because(Cause::Evicted, None);
@@ -69,13 +76,12 @@ pub fn of_loss(scene: &Scene, loser: &Operation, granted: Window) -> Option<Loss
     if ran_out && grant.may_have_ended(granted.1) {
         return expired();
     }
-    let possible = suspects.last()?;
-    because(possible.cause(), Some(possible.op))
+    removed(suspects.last()?)
 }
 
 /// Why the holder's lease could run out. The driver's own lag is the cause only where enough of it
 /// was measured; for want of any other evidence the section has simply outlived its lease.
-fn of_expiry(scene: &Scene, holder: &Operation, grant: &Grant) -> Cause {
+pub fn of_expiry(scene: &Scene, holder: &Operation, grant: &Grant) -> Cause {
     let end = grant.earliest_end().unwrap_or(grant.answered);
     // How late what had to happen before the end must have been.
     let needed = end.since(due(scene, holder, grant));

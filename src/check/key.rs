@@ -30,6 +30,21 @@ impl Removal {
     }
 }
 
+/// Somebody lost its lock to the driver's own lag. Removals of each other's locks that follow are
+/// that lag's doing too: without it nobody would have been beside another.
+#[derive(Debug, Clone, Copy)]
+pub struct Upset {
+    /// When nobody held the key any more, if that was so since.
+    pub freed: Option<Time>,
+}
+
+impl Upset {
+    /// Whether it still concerns who asked for the lock at that time.
+    pub fn concerns(&self, asked: Time) -> bool {
+        self.freed.is_none_or(|freed| asked < freed)
+    }
+}
+
 /// What is going on at a key.
 #[derive(Debug, Default)]
 pub struct Key {
@@ -44,6 +59,8 @@ pub struct Key {
     pub removals: VecDeque<Removal>,
     /// When the server last evicted it.
     pub evicted: VecDeque<Time>,
+    /// The last upset by the driver's own lag.
+    pub upset: Option<Upset>,
 }
 
 impl Key {

@@ -53,16 +53,6 @@ impl Operation {
         }
     }
 
-    /// Its release, asked for and answered at these times.
-    pub fn removal(&self, asked: Time, answered: Time) -> Removal {
-        Removal {
-            op: self.op,
-            asked,
-            answered,
-            by_lag: self.lost == Some(Cause::DriverLag),
-        }
-    }
-
     /// Whether a release by another one may have removed its lock by some time.
     pub fn may_be_hit_by(&self, removal: &Removal, by: Time) -> bool {
         let granted = self.grant.as_ref().map(|grant| grant.asked);

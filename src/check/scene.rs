@@ -11,9 +11,10 @@ use crate::history::event::{Event, Kind, Release, ServerDid};
 use crate::lock;
 use crate::plan::Plan;
 
+use super::cause;
 use super::finding::Cause;
 use super::grant::Grant;
-use super::key::{Key, Removal};
+use super::key::{Key, Removal, Upset};
 use super::operation::Operation;
 
 /// How many past things of one sort (pauses, lags, releases of a key) are remembered.
@@ -71,6 +72,12 @@ impl Scene {
         self.with(op, |operation| {
             operation.lost.get_or_insert(cause);
         });
+        if cause == Cause::DriverLag
+            && let Some(key) = self.ops.get(&op).map(|op| op.key)
+            && let Some(key) = self.keys.get_mut(key as usize)
+        {
+            key.upset = Some(Upset { freed: None });
+        }
     }
 
     /// What is going on at a key.
@@ -125,11 +132,28 @@ impl Scene {
     pub fn removals(&self, of: &Operation, by: Time) -> impl Iterator<Item = Removal> {
         let pending = self.holders(of.key).filter_map(move |op| {
             let asked = op.release_asked?;
-            self.may_have_lost(op, by).then(|| op.removal(asked, by))
+            self.may_have_lost(op, by)
+                .then(|| self.removal(op, asked, by))
         });
         let known = self.key(of.key).map(|key| &key.removals);
         let all = known.into_iter().flatten().copied().chain(pending);
         all.filter(move |removal| of.may_be_hit_by(removal, by))
+    }
+
+    /// An operation's release. Whether the driver's lag made it come too late is decided here, for
+    /// it may be the reason of what happens before it is answered.
+    fn removal(&self, op: &Operation, asked: Time, answered: Time) -> Removal {
+        let late = op
+            .grant
+            .as_ref()
+            .filter(|grant| grant.may_have_ended(asked));
+        let lost = op.lost.or_else(|| Some(cause::of_expiry(self, op, late?)));
+        Removal {
+            op: op.op,
+            asked,
+            answered,
+            by_lag: lost == Some(Cause::DriverLag),
+        }
     }
 
     /// Whether an operation may have lost its lock by some time, as far as answered calls tell.
@@ -262,7 +286,7 @@ impl Scene {
         if !self.may_have_lost(operation, at) {
             return;
         }
-        let removal = operation.removal(asked, at);
+        let removal = self.removal(operation, asked, at);
         if let Some(key) = self.keys.get_mut(operation.key as usize) {
             remember(&mut key.removals, removal);
         }
@@ -370,6 +394,9 @@ impl Scene {
         }
         if held && key.holders.is_empty() {
             key.vacant_since = Some(at);
+            if let Some(upset) = &mut key.upset {
+                upset.freed.get_or_insert(at);
+            }
         }
     }
 

@@ -386,3 +386,39 @@ fn a_crash_before_a_later_grant_is_not_the_cause_of_what_that_one_leaves() {
     assert_found(&judged, Property::OrphanKey, Cause::Unexplained);
     assert_not_found(&judged, Property::Overlap);
 }
+
+// ---- a chain of removals that the driver's lag began
+
+/// A's lease runs out by lag; its release takes B's lock, B's takes C's: a chain of two at a time.
+/// Then the key lies free, and C is granted it anew before B's release is answered.
+fn chain(began: History) -> History {
+    began
+        .at(5.1).granted(B).works(B, 1.0, 100)
+        .at(5.2).leaves(A).releases(A)
+        .at(5.3).asks(C)
+        .at(5.4).leaves(B).asks_to_release(B)
+        .at(5.5).release_answered(B, Release::Removed)
+        .at(5.6).granted_only(C).enters(C).works(C, 1.0, 99)
+        .at(5.7).granted(D)
+        .at(6.0).leaves(D).releases(D)
+        .at(6.1).leaves(C).releases_and_hears(C, Release::Gone)
+}
+
+#[test]
+fn a_chain_of_removals_that_the_drivers_lag_began_stays_the_drivers_over_a_moment_of_rest() {
+    let lagged = sale_under("set-nx-ex-del")
+        .at(0.0).granted(A).works(A, 1.0, 100)
+        .at(4.8).driver_was_late(4.0);
+    let judged = chain(lagged).judged();
+    assert_eq!(causes(&judged), [Cause::DriverLag, Cause::DriverLag], "{judged:#?}");
+    assert!(judged.findings.is_empty(), "{judged:#?}");
+    assert_eq!(judged.lock, Verdict::Inconclusive);
+}
+
+#[test]
+fn the_same_chain_that_a_long_work_began_is_the_locks() {
+    let slow = sale_under("set-nx-ex-del").at(0.0).granted(A).works(A, 7.0, 100);
+    let judged = chain(slow).judged();
+    assert_eq!(causes(&judged), [Cause::LeaseExpired, Cause::ForeignRelease], "{judged:#?}");
+    assert_eq!(judged.lock, Verdict::Fail);
+}

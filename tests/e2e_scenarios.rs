@@ -1,0 +1,244 @@
+//! The shipped scenarios against real servers: each lock, under each fault, must be judged as
+//! `INCIDENTS.md` tells, cell by cell, and read so from the JSON document.
+
+mod support;
+
+use support::{Ended, LOCKS, Lock, PASS, oversold};
+
+/// The five locks that are one.
+const REAL: [&str; 5] = [
+    "setnx-expire-del",
+    "set-nx-ex-del",
+    "token-get-del",
+    "token-lua",
+    "token-lua-watchdog",
+];
+
+fn compare(scenario: &str) -> Ended {
+    let ended = oversold(&format!("compare scenarios/{scenario}.toml")).run();
+    ended.exits(PASS);
+    let names: Vec<&str> = ended.all().into_iter().map(Lock::name).collect();
+    assert_eq!(names, LOCKS, "every lock has its report");
+    for lock in ended.all() {
+        assert_eq!(lock.verdict(), "pass", "as the scenario expects: {lock:?}");
+        explained(lock);
+    }
+    ended
+}
+
+/// The history always tells why.
+#[track_caller]
+fn explained(lock: Lock<'_>) {
+    assert!(!lock.causes().contains("unexplained"), "{lock:?}");
+}
+
+/// L: the lock is broken.
+#[track_caller]
+fn lock_breaks(lock: Lock<'_>) {
+    assert_eq!(lock.lock_verdict(), "fail", "{lock:?}");
+    assert!(lock.violated().contains("overlap"), "{lock:?}");
+}
+
+/// B: the ledger is broken.
+#[track_caller]
+fn ledger_breaks(lock: Lock<'_>, property: &str) {
+    assert_eq!(lock.business_verdict(), "fail", "{lock:?}");
+    assert!(lock.violated().contains(property), "{lock:?}");
+}
+
+/// `-`: nothing at all.
+#[track_caller]
+fn nothing_breaks(lock: Lock<'_>) {
+    assert_eq!(lock.lock_verdict(), "pass", "{lock:?}");
+    assert_eq!(lock.business_verdict(), "pass", "{lock:?}");
+    assert!(lock.violated().is_empty(), "{lock:?}");
+    assert!(lock.doubts().is_empty(), "{lock:?}");
+}
+
+/// Without a lock everything breaks, for that one reason.
+#[track_caller]
+fn no_lock_breaks_all(lock: Lock<'_>, property: &str) {
+    lock_breaks(lock);
+    ledger_breaks(lock, property);
+    assert_eq!(lock.causes(), ["no-lock"].into(), "{lock:?}");
+}
+
+#[test]
+fn on_a_calm_day_every_lock_holds_and_only_none_oversells() {
+    let ended = compare("calm");
+    no_lock_breaks_all(ended.lock("none"), "oversell");
+    for name in REAL {
+        nothing_breaks(ended.lock(name));
+        assert_eq!(ended.lock(name).ledger("orders"), [100]);
+    }
+}
+
+#[test]
+fn a_pause_longer_than_the_ttl_breaks_every_lock_and_its_ledger_the_watchdogs_too() {
+    let ended = compare("gc-pause");
+    no_lock_breaks_all(ended.lock("none"), "oversell");
+    for name in REAL {
+        let lock = ended.lock(name);
+        lock_breaks(lock);
+        ledger_breaks(lock, "oversell");
+        assert!(
+            lock.causes_of("overlap").contains("frozen-holder"),
+            "{lock:?}"
+        );
+        assert!(
+            lock.trials()[0]["coverage"]["faults"][0]["proof"].is_string(),
+            "it landed"
+        );
+    }
+    for name in ["token-lua", "token-lua-watchdog"] {
+        let lock = ended.lock(name);
+        assert!(!lock.violated().contains("foreign-release"), "{lock:?}");
+        assert_eq!(lock.causes(), ["frozen-holder"].into(), "{lock:?}");
+    }
+}
+
+#[test]
+fn a_unique_constraint_keeps_the_ledger_right_when_a_pause_breaks_the_lock() {
+    let ended = compare("gc-pause-unique");
+    for lock in ended.all() {
+        lock_breaks(lock);
+        assert_eq!(lock.business_verdict(), "pass", "{lock:?}");
+        assert_eq!(lock.ledger("orders"), [60], "{lock:?}");
+        assert_eq!(lock.ledger("oversold"), [0], "{lock:?}");
+    }
+    for name in REAL {
+        let lock = ended.lock(name);
+        assert!(
+            lock.causes_of("overlap").contains("frozen-holder"),
+            "{lock:?}"
+        );
+    }
+}
+
+#[test]
+fn a_crash_between_setnx_and_expire_leaves_a_key_for_ever_and_nobody_gets_in() {
+    let ended = compare("crash-between");
+    no_lock_breaks_all(ended.lock("none"), "oversell");
+    let broken = ended.lock("setnx-expire-del");
+    assert_eq!(broken.lock_verdict(), "fail", "{broken:?}");
+    assert_eq!(
+        broken.business_verdict(),
+        "pass",
+        "nothing was sold twice: {broken:?}"
+    );
+    let orphan = ["orphan-key", "starved", "unsold"];
+    assert_eq!(broken.violated(), orphan.into(), "{broken:?}");
+    for property in orphan {
+        assert_eq!(
+            broken.causes_of(property),
+            ["holder-crashed"].into(),
+            "{broken:?}"
+        );
+    }
+    for name in &REAL[1..] {
+        nothing_breaks(ended.lock(name));
+        assert_eq!(
+            ended.lock(name).ledger("orders"),
+            [100],
+            "within a TTL they got in again"
+        );
+    }
+}
+
+#[test]
+fn a_crash_inside_the_section_blocks_for_one_ttl_and_breaks_nothing() {
+    let ended = compare("crash-inside");
+    no_lock_breaks_all(ended.lock("none"), "oversell");
+    for name in REAL {
+        nothing_breaks(ended.lock(name));
+        assert_eq!(
+            ended.lock(name).ledger("orders"),
+            [60],
+            "within a TTL they got in again"
+        );
+    }
+}
+
+#[test]
+fn a_section_longer_than_the_ttl_breaks_all_but_the_watchdog_and_del_releases_anothers_lock() {
+    let ended = compare("release-by-other");
+    no_lock_breaks_all(ended.lock("none"), "oversell");
+    for name in &REAL[..4] {
+        let lock = ended.lock(name);
+        lock_breaks(lock);
+        ledger_breaks(lock, "oversell");
+        assert!(
+            lock.causes_of("overlap").contains("lease-expired"),
+            "{lock:?}"
+        );
+    }
+    for name in ["setnx-expire-del", "set-nx-ex-del"] {
+        let lock = ended.lock(name);
+        assert!(lock.violated().contains("foreign-release"), "{lock:?}");
+    }
+    let compares = ended.lock("token-lua");
+    assert!(
+        !compares.violated().contains("foreign-release"),
+        "{compares:?}"
+    );
+    assert_eq!(compares.causes(), ["lease-expired"].into(), "{compares:?}");
+    nothing_breaks(ended.lock("token-lua-watchdog"));
+    assert_eq!(ended.lock("token-lua-watchdog").ledger("orders"), [12]);
+}
+
+#[test]
+fn a_long_reconciliation_is_done_twice_by_all_but_the_watchdog() {
+    let ended = compare("reconcile-twice");
+    no_lock_breaks_all(ended.lock("none"), "double-processing");
+    for name in &REAL[..4] {
+        let lock = ended.lock(name);
+        lock_breaks(lock);
+        ledger_breaks(lock, "double-processing");
+        assert!(
+            lock.causes_of("overlap").contains("lease-expired"),
+            "{lock:?}"
+        );
+    }
+    for name in ["setnx-expire-del", "set-nx-ex-del"] {
+        let lock = ended.lock(name);
+        assert!(lock.violated().contains("foreign-release"), "{lock:?}");
+    }
+    let compares = ended.lock("token-lua");
+    assert!(
+        !compares.violated().contains("foreign-release"),
+        "{compares:?}"
+    );
+    nothing_breaks(ended.lock("token-lua-watchdog"));
+    assert_eq!(ended.lock("token-lua-watchdog").ledger("postings"), [20]);
+}
+
+#[test]
+fn incident_137_oversells_in_every_trial() {
+    let ended = oversold("run scenarios/incident-137.toml --trials 3").run();
+    ended.exits(PASS);
+    let lock = ended.report();
+    explained(lock);
+    lock_breaks(lock);
+    ledger_breaks(lock, "oversell");
+    assert_eq!(lock.name(), "setnx-expire-del");
+    for oversold in lock.ledger("oversold") {
+        assert!(oversold > 0, "{:?}", lock.ledger("oversold"));
+    }
+    for trial in lock.trials() {
+        assert!(
+            trial["violations"]["foreign-release"].is_number(),
+            "{lock:?}"
+        );
+    }
+    assert_eq!(lock.0["violated"]["count"], 3);
+}
+
+#[test]
+fn incident_137_repaired_sells_exactly_a_hundred() {
+    let repaired = "run scenarios/incident-137.toml --lock token-lua-watchdog";
+    let ended = oversold(repaired).run();
+    ended.exits(PASS);
+    nothing_breaks(ended.report());
+    assert_eq!(ended.report().ledger("orders"), [100]);
+    assert_eq!(ended.report().ledger("remaining"), [0]);
+}
