@@ -40,7 +40,10 @@ pub fn of_overlap(scene: &Scene, holder: &Operation, intruder: &Operation) -> Lo
     let may_be_first = got.asked < held.answered;
     of_loss(scene, holder, (got.asked, got.answered))
         .or_else(|| of_loss(scene, intruder, (held.asked, held.answered)).filter(|_| may_be_first))
-        .unwrap_or_else(|| because(Cause::Unexplained))
+        .unwrap_or_else(|| match scene.unsettled(got.answered) {
+            true => because(Cause::DriverLag),
+            false => because(Cause::Unexplained),
+        })
 }
 
 /// Why an operation's lock was gone when another one was granted it, at some moment of a window.
@@ -63,6 +66,7 @@ pub fn of_loss(scene: &Scene, loser: &Operation, granted: Window) -> Option<Loss
     // One that was sent after the grant was seen can have removed nothing older.
     let upset = scene.key(loser.key).and_then(|key| key.upset);
     let upset = upset.is_some_and(|upset| upset.concerns(grant.asked));
+    let upset = upset || scene.unsettled(granted.1);
     let removed = |removal: &Removal| match upset {
         true => because(Cause::DriverLag, Some(removal.op)),
         false => because(removal.cause(), Some(removal.op)),

@@ -36,19 +36,24 @@ pub struct Scene {
     pauses: HashMap<u32, VecDeque<Window>>,
     lags: VecDeque<Window>,
     renews_every: Option<Duration>,
+    ttl: Duration,
+    margin: Duration,
 }
 
 impl Scene {
     /// An empty scene.
     pub fn new(plan: &Plan, keys: usize) -> Scene {
         let lock = lock::find(&plan.lock.kind).map(|entry| (entry.make)(plan.ttl()));
+        let renews_every = lock.and_then(|lock| Some(lock.watchdog()?.every()));
         Scene {
             ops: HashMap::new(),
             keys: (0..keys).map(|_| Key::default()).collect(),
             frozen: HashMap::new(),
             pauses: HashMap::new(),
             lags: VecDeque::new(),
-            renews_every: lock.and_then(|lock| Some(lock.watchdog()?.every())),
+            renews_every,
+            ttl: plan.ttl(),
+            margin: plan.ttl() - renews_every.unwrap_or_default(),
         }
     }
 
@@ -120,6 +125,15 @@ impl Scene {
         self.lags.iter().map(|lag| common(*lag, window)).sum()
     }
 
+    /// Whether the driver has just stood still for longer than a lease's margin. For a lease after
+    /// it nothing can be told of a lock: questions were sent late, answers heard late, or not.
+    pub fn unsettled(&self, at: Time) -> bool {
+        let mut lags = self.lags.iter();
+        lags.any(|(from, to)| {
+            to.since(*from) > self.margin && *from <= at && at.since(*to) <= self.ttl
+        })
+    }
+
     /// Whether the server evicted a key in a window, by what was heard until shortly after it.
     pub fn evicted_within(&self, key: u32, window: Window) -> bool {
         let evicted = self.key(key).map(|key| &key.evicted);
@@ -141,12 +155,13 @@ impl Scene {
     }
 
     /// An operation's release. Whether the driver's lag made it come too late is decided here, for
-    /// it may be the reason of what happens before it is answered.
+    /// it may be the reason of what happens before it is answered; and by its answer, for the
+    /// driver may stand still between the question and its sending.
     fn removal(&self, op: &Operation, asked: Time, answered: Time) -> Removal {
         let late = op
             .grant
             .as_ref()
-            .filter(|grant| grant.may_have_ended(asked));
+            .filter(|grant| grant.may_have_ended(answered));
         let lost = op.lost.or_else(|| Some(cause::of_expiry(self, op, late?)));
         Removal {
             op: op.op,
@@ -326,6 +341,10 @@ impl Scene {
         operation.grant = Some(Grant::new(asked, at, ttl, locked));
         if let Some(key) = self.keys.get_mut(operation.key as usize) {
             key.holders.push(op);
+            // Who asked before the key was free again may hold what an upset one will remove.
+            if let Some(upset) = key.upset.as_mut().filter(|upset| upset.concerns(asked)) {
+                upset.freed = None;
+            }
             key.vacant_since = None;
             // The key was free after that time, so nobody had left it behind.
             key.left_behind.take_if(|(left, _)| *left <= asked);
@@ -366,14 +385,23 @@ impl Scene {
         }
     }
 
-    /// The server may have granted it, and then the key stays for a lease from now.
+    /// The server may have granted it, and then the key stays for a lease from now. Where the driver
+    /// stood still for most of the wait, the answer was not lost but not heard.
     fn maybe_granted(&mut self, op: OpId, at: Time) {
+        let Some(asked) = self.ops.get(&op).map(|op| op.asked.unwrap_or(at)) else {
+            return;
+        };
+        let unheard = self.lag_within((asked, at)) * 2 > at.since(asked);
+        let cause = match unheard || self.unsettled(at) {
+            true => Cause::DriverLag,
+            false => Cause::ReplyLost,
+        };
         let Some(operation) = self.ops.get_mut(&op) else {
             return;
         };
         operation.asking = false;
         if let Some(key) = self.keys.get_mut(operation.key as usize) {
-            key.leave_behind(at, Cause::ReplyLost);
+            key.leave_behind(at, cause);
         }
     }
 

@@ -375,6 +375,21 @@ fn a_dead_holders_key_is_left_behind_by_its_crash_and_a_lost_answers_by_that() {
 }
 
 #[test]
+fn an_answer_that_the_standing_driver_did_not_hear_was_not_lost() {
+    let late = |seconds| {
+        sale_under("setnx-expire-del")
+            .at(0.0).asks(A)
+            .at(2.0).driver_was_late(seconds)
+            .at(2.01).hears_nothing(A).gives_up(A)
+            .at(9.0).key_is_left(0, None)
+            .judged_with(sold(0))
+    };
+    assert!(late(1.5).findings.is_empty());
+    assert_eq!(late(1.5).by_driver[0].property, Property::OrphanKey);
+    assert_found(&late(0.5), Property::OrphanKey, Cause::ReplyLost);
+}
+
+#[test]
 fn a_crash_before_a_later_grant_is_not_the_cause_of_what_that_one_leaves() {
     let judged = sale_under("setnx-expire-del")
         .at(0.0).asks(A)
@@ -421,4 +436,46 @@ fn the_same_chain_that_a_long_work_began_is_the_locks() {
     let judged = chain(slow).judged();
     assert_eq!(causes(&judged), [Cause::LeaseExpired, Cause::ForeignRelease], "{judged:#?}");
     assert_eq!(judged.lock, Verdict::Fail);
+}
+
+#[test]
+fn a_release_that_the_driver_sent_too_late_is_the_drivers_although_it_was_asked_in_time() {
+    let judged = sale_under("set-nx-ex-del")
+        .at(0.0).granted(A).works(A, 0.1, 100)
+        .at(0.2).leaves(A).asks_to_release(A)
+        .at(5.9).driver_was_late(5.6)
+        .at(6.0).granted(B).works(B, 1.0, 99)
+        .at(6.1).release_answered(A, Release::Removed)
+        .at(6.2).granted(C)
+        .judged();
+    assert_eq!(causes(&judged), [Cause::DriverLag], "{judged:#?}");
+}
+
+#[test]
+fn a_release_that_was_asked_too_late_without_any_lag_is_the_locks() {
+    let judged = sale_under("set-nx-ex-del")
+        .at(0.0).granted(A).works(A, 0.1, 100)
+        .at(5.8).leaves(A).asks_to_release(A)
+        .at(6.0).granted(B).works(B, 1.0, 99)
+        .at(6.1).release_answered(A, Release::Removed)
+        .at(6.2).granted(C)
+        .judged();
+    assert_eq!(causes(&judged), [Cause::ForeignRelease], "{judged:#?}");
+}
+
+#[test]
+fn a_lock_that_was_upset_by_lag_and_met_nobody_passes_the_upset_on() {
+    let judged = sale_under("set-nx-ex-del")
+        .at(0.0).granted(A).works(A, 0.1, 100)
+        .at(4.9).driver_was_late(4.6)
+        .at(5.0).asks(B)
+        .at(5.1).leaves(A).releases(A)
+        .at(5.2).granted_only(B).enters(B).works(B, 1.0, 100)
+        .at(6.0).asks(C)
+        .at(6.2).leaves(B).asks_to_release(B)
+        .at(6.3).release_answered(B, Release::Removed)
+        .at(6.4).granted_only(C).enters(C).works(C, 1.0, 99)
+        .at(6.5).granted(D)
+        .judged();
+    assert_eq!(causes(&judged), [Cause::DriverLag], "{judged:#?}");
 }
