@@ -1,6 +1,6 @@
 //! The checks: each a pure fold over the history, and at the end over the ledger; one file a
 //! check, one line each in [`ALL`]. The same code serves a running trial, its end, and a stored
-//! history. A check reads what is going on from the [`Scene`](scene::Scene) and writes findings.
+//! history. A check reads what is going on from the `Scene` and writes findings.
 
 mod cause;
 mod coverage;
