@@ -11,10 +11,11 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use tokio::sync::watch;
 
-use crate::app::{self, Failure, Output, Registry, Session};
+use crate::app::{self, Failure, MatrixRequest, Output, Registry, Session};
 use crate::lock;
 use crate::plan::Overrides;
-use crate::scenario::Expect;
+use crate::scenario::{Expect, Mistake, Store};
+use crate::store::StoreUrl;
 use crate::verdict::{Exit, Signal};
 
 /// Does this Redis lock hold, and if it does not, what does it cost the business?
@@ -34,6 +35,10 @@ pub struct Cli {
         env = "OVERSOLD_REDIS_SERVER"
     )]
     redis_server: Option<PathBuf>,
+    /// The PostgreSQL to keep the store in (implies --store postgres), instead of one that the run
+    /// starts; the password may stand in PGPASSWORD
+    #[arg(long, global = true, value_name = "postgres://USER@HOST/DATABASE")]
+    store_url: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,6 +68,31 @@ enum Command {
         /// The locks, separated by commas; all of them by default
         #[arg(long, value_name = "a,b,...", value_delimiter = ',', value_parser = lock_name)]
         locks: Vec<String>,
+        #[command(flatten)]
+        plan: PlanFlags,
+        #[command(flatten)]
+        results: ResultFlags,
+    },
+    /// Run locks against scenarios, and print what broke in each cell
+    #[command(after_help = help::MATRIX)]
+    Matrix {
+        /// The scenarios: files, or folders of them
+        #[arg(
+            long,
+            value_name = "PATH,...",
+            value_delimiter = ',',
+            default_value = "scenarios"
+        )]
+        scenarios: Vec<PathBuf>,
+        /// The locks, separated by commas; all of them by default
+        #[arg(long, value_name = "a,b,...", value_delimiter = ',', value_parser = lock_name)]
+        locks: Vec<String>,
+        /// How many cells run at a time
+        #[arg(long, value_name = "N", default_value_t = 2)]
+        jobs: usize,
+        /// The folder of an interrupted matrix, to go on where it was
+        #[arg(long, value_name = "DIR")]
+        resume: Option<PathBuf>,
         #[command(flatten)]
         plan: PlanFlags,
         #[command(flatten)]
@@ -132,6 +162,12 @@ struct PlanFlags {
     /// How long operations are issued, in the scenario's own time
     #[arg(short = 'z', long = "duration", value_name = "DURATION", value_parser = duration)]
     duration: Option<Duration>,
+    /// The store, instead of the scenario's own
+    #[arg(long, value_name = "sqlite|postgres|redis")]
+    store: Option<StoreFlag>,
+    /// A mistake around the lock (`oversold list mistakes`)
+    #[arg(long, value_name = "MISTAKE", value_parser = mistake)]
+    mistake: Option<Mistake>,
 }
 
 #[derive(Debug, Args)]
@@ -159,13 +195,26 @@ enum ExpectFlag {
     Violation,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StoreFlag {
+    Sqlite,
+    Postgres,
+    Redis,
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ListFlag {
     Locks,
     Faults,
     Checks,
     Workloads,
+    Mistakes,
     Scenarios,
+}
+
+fn mistake(text: &str) -> Result<Mistake, String> {
+    let found = Mistake::ALL.into_iter().find(|known| known.word() == text);
+    found.ok_or_else(|| format!("there are {}", Mistake::ALL.map(Mistake::word).join(", ")))
 }
 
 fn lock_name(text: &str) -> Result<String, String> {
@@ -196,16 +245,30 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 impl PlanFlags {
-    fn overrides(self) -> Overrides {
-        Overrides {
+    /// What is overridden, where a store was named by its URL, too.
+    fn overrides(self, named: Option<&StoreUrl>) -> Result<Overrides, Failure> {
+        let store = self.store.map(|flag| match flag {
+            StoreFlag::Sqlite => Store::Sqlite,
+            StoreFlag::Postgres => Store::Postgres,
+            StoreFlag::Redis => Store::Redis,
+        });
+        let store = store.or(named.map(|_| Store::Postgres));
+        if named.is_some() && store != Some(Store::Postgres) {
+            return Err(Failure::usage(
+                "`--store-url` names a PostgreSQL: leave it out, or use `--store postgres`",
+            ));
+        }
+        Ok(Overrides {
             seed: self.seed,
             trials: self.trials,
             time_scale: self.time_scale,
             workers: self.workers,
+            mistake: self.mistake,
             operations: self.operations,
             duration: self.duration,
+            store,
             ..Overrides::default()
-        }
+        })
     }
 }
 
@@ -233,13 +296,20 @@ fn distinct(locks: Vec<String>) -> Vec<String> {
 /// Does what the command line says.
 pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result<Exit, Failure> {
     let redis_server = cli.redis_server;
+    // Read here and not by clap, which repeats what it cannot read: there may be a password in it.
+    let store_url: Option<StoreUrl> = (cli.store_url.as_deref())
+        .map(str::parse)
+        .transpose()
+        .map_err(Failure::usage)?;
     let session = |out: PathBuf, documents: DocumentFlags| {
         documents.check()?;
         Ok(Session {
             redis_server: redis_server.clone(),
+            store_url: store_url.clone(),
             out,
             json: documents.json,
             junit: documents.junit,
+            progress: true,
             interrupt: interrupt.clone(),
         })
     };
@@ -258,7 +328,7 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
                     ExpectFlag::Pass => Expect::Pass,
                     ExpectFlag::Violation => Expect::any_violation(),
                 }),
-                ..plan.overrides()
+                ..plan.overrides(store_url.as_ref())?
             };
             let session = session(results.out, results.documents)?;
             app::run(&scenarios, &flags, &session).await
@@ -270,7 +340,26 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             results,
         } => {
             let session = session(results.out, results.documents)?;
-            app::compare(scenario, &distinct(locks), &plan.overrides(), &session).await
+            let flags = plan.overrides(store_url.as_ref())?;
+            app::compare(scenario, &distinct(locks), &flags, &session).await
+        }
+        Command::Matrix {
+            scenarios,
+            locks,
+            jobs,
+            resume,
+            plan,
+            results,
+        } => {
+            let session = session(results.out, results.documents)?;
+            let flags = plan.overrides(store_url.as_ref())?;
+            let request = MatrixRequest {
+                scenarios,
+                locks: distinct(locks),
+                jobs,
+                resume,
+            };
+            app::matrix(&request, &flags, &session).await
         }
         Command::Check { stored, documents } => {
             app::check(&stored, &session(PathBuf::new(), documents)?)
@@ -297,6 +386,7 @@ fn registry(flag: ListFlag) -> Registry {
         ListFlag::Faults => Registry::Faults,
         ListFlag::Checks => Registry::Checks,
         ListFlag::Workloads => Registry::Workloads,
+        ListFlag::Mistakes => Registry::Mistakes,
         ListFlag::Scenarios => Registry::Scenarios,
     }
 }

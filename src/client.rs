@@ -25,6 +25,17 @@ pub enum Outcome<T> {
     Unknown(String),
 }
 
+impl<T> Outcome<T> {
+    /// The same outcome with another answer.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Outcome<U> {
+        match self {
+            Outcome::Done(answer) => Outcome::Done(change(answer)),
+            Outcome::Refused(error) => Outcome::Refused(error),
+            Outcome::Unknown(error) => Outcome::Unknown(error),
+        }
+    }
+}
+
 /// How long a client is patient.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
@@ -123,12 +134,12 @@ impl Conn {
     pub async fn eval<T: FromRedisValue>(
         &self,
         script: &Script,
-        key: &str,
+        keys: &[&str],
         args: &[&str],
     ) -> Outcome<T> {
         let command = |name: &str, code: &str| {
             let mut command = redis::cmd(name);
-            command.arg(code).arg(1).arg(key).arg(args);
+            command.arg(code).arg(keys.len()).arg(keys).arg(args);
             command
         };
         match self.call(&command("EVALSHA", &script.sha)).await {
@@ -137,6 +148,30 @@ impl Conn {
             }
             answer => answer,
         }
+    }
+}
+
+/// Messages on one channel.
+pub struct Subscription {
+    pubsub: redis::aio::PubSub,
+}
+
+impl Subscription {
+    /// Waits for the next message; for ever if the connection is lost.
+    pub async fn message(&mut self) {
+        let next = self.pubsub.on_message().next().await;
+        if next.is_none() {
+            std::future::pending().await
+        }
+    }
+}
+
+impl Conn {
+    /// Listens to a channel, on a connection of its own.
+    pub async fn subscribe(&self, channel: &str) -> Result<Subscription, RedisError> {
+        let mut pubsub = self.client.get_async_pubsub().await?;
+        pubsub.subscribe(channel).await?;
+        Ok(Subscription { pubsub })
     }
 }
 

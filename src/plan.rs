@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::nanos;
 use crate::scenario::{
-    At, Dist, Expect, Fault, Guard, How, Load, Scenario, Store, Topology, Wait, Workload,
+    At, Dist, Expect, Fault, Guard, How, Load, Mistake, Scenario, Store, Topology, Wait, Workload,
 };
 use crate::seed::Seed;
 
@@ -63,6 +63,8 @@ pub struct LockPlan {
     pub ttl_ns: u64,
     /// What a denied worker does.
     pub wait: Wait,
+    /// A mistake that is made around it, if one is.
+    pub mistake: Option<Mistake>,
     /// How long a client waits for an answer.
     pub response_timeout_ns: u64,
 }
@@ -84,8 +86,12 @@ pub struct Overrides {
     pub operations: Option<u64>,
     /// `-z`
     pub duration: Option<Duration>,
+    /// `--mistake`
+    pub mistake: Option<Mistake>,
     /// `--expect`
     pub expect: Option<Expect>,
+    /// `--store`
+    pub store: Option<Store>,
 }
 
 impl Overrides {
@@ -132,16 +138,17 @@ impl Plan {
             seed,
             time_scale: scale,
             topology: scenario.topology,
-            workload: scenario.workload.clone(),
+            workload: scaled_workload(&scenario.workload, scale),
             section: scenario.section.scaled(scale),
             heeds_lost_lease: scenario.heeds_lost_lease,
             lock: LockPlan {
                 kind: lock.to_owned(),
                 ttl_ns,
                 wait: scaled_wait(&scenario.wait, scale),
+                mistake: flags.mistake.or(scenario.mistake),
                 response_timeout_ns,
             },
-            store: scenario.store,
+            store: flags.store.unwrap_or(scenario.store),
             guard: scenario.guard,
             faults: resolve_faults(scenario, scale, &load, seed),
             load,
@@ -156,6 +163,15 @@ impl Plan {
         Duration::from_nanos(self.lock.ttl_ns)
     }
 
+    /// The TTL that the lock is made with: another one where the mistake is its unit.
+    pub fn made_ttl(&self) -> Duration {
+        match self.lock.mistake {
+            Some(Mistake::TtlTooLong) => self.ttl() * 1000,
+            Some(Mistake::TtlTooShort) => self.ttl() / 1000,
+            _ => self.ttl(),
+        }
+    }
+
     /// How long operations are issued.
     pub fn duration(&self) -> Duration {
         Duration::from_nanos(self.load.duration_ns)
@@ -166,7 +182,7 @@ impl Plan {
     pub fn longest_section(&self) -> Duration {
         let frozen = self.faults.iter().map(|fault| match fault.how {
             How::Freeze { for_ns } => for_ns,
-            How::Crash => 0,
+            How::Crash | How::RefuseWrites { .. } => 0,
         });
         self.section.longest() + Duration::from_nanos(frozen.sum())
     }
@@ -175,7 +191,8 @@ impl Plan {
     /// leaves it, and one retry, with half a lease to spare for a busy machine.
     pub fn longest_vacancy(&self) -> Duration {
         let retry = match self.lock.wait {
-            Wait::FailFast => Duration::ZERO,
+            // Who waits for a message asks by himself after a lease at the latest.
+            Wait::FailFast | Wait::WakeUp { .. } => Duration::ZERO,
             Wait::Retry {
                 every_ns, jitter, ..
             } => Duration::from_nanos(every_ns).mul_f64(1.0 + jitter),
@@ -203,12 +220,27 @@ fn scaled_wait(wait: &Wait, scale: f64) -> Wait {
         Wait::Retry {
             every_ns,
             jitter,
+            backoff,
             give_up_after_ns,
         } => Wait::Retry {
             every_ns: scaled(every_ns, scale),
             jitter,
+            backoff,
             give_up_after_ns: scaled(give_up_after_ns, scale),
         },
+        Wait::WakeUp { bound_ns } => Wait::WakeUp {
+            bound_ns: scaled(bound_ns, scale),
+        },
+    }
+}
+
+fn scaled_workload(workload: &Workload, scale: f64) -> Workload {
+    match *workload {
+        Workload::Cron { ticks, every_ns } => Workload::Cron {
+            ticks,
+            every_ns: scaled(every_ns, scale),
+        },
+        ref other => other.clone(),
     }
 }
 
@@ -233,6 +265,9 @@ fn resolve_faults(scenario: &Scenario, scale: f64, load: &Load, seed: u64) -> Ve
                 for_ns: scaled(for_ns, scale),
             },
             How::Crash => How::Crash,
+            How::RefuseWrites { for_ns } => How::RefuseWrites {
+                for_ns: scaled(for_ns, scale),
+            },
         },
     };
     scenario.faults.iter().enumerate().map(resolve).collect()

@@ -25,10 +25,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins to show `trials` trials of something.
-    pub fn start(label: String, trials: usize) -> Progress {
+    /// Begins to show `trials` trials of something, or only counts them.
+    pub fn start(label: String, trials: usize, shown: bool) -> Progress {
         let trials = trials as u64;
-        let bar = ProgressBar::new(trials);
+        let bar = match shown {
+            true => ProgressBar::new(trials),
+            false => ProgressBar::hidden(),
+        };
         let template = "{msg} [{bar:24}] {pos}/{len} {elapsed}, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
@@ -40,7 +43,7 @@ impl Progress {
             done: 0,
             began: Instant::now(),
             told: Instant::now(),
-            to_log: !std::io::stderr().is_terminal(),
+            to_log: shown && !std::io::stderr().is_terminal(),
             violations: Arc::default(),
         }
     }

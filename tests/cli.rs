@@ -10,15 +10,16 @@ use oversold::clock::Time;
 use oversold::history::event::{Effect, Event, Kind, Release, Stop};
 use oversold::history::file::{Header, SCHEMA_VERSION, Writer};
 use oversold::plan::{Overrides, Plan};
-use oversold::scenario::{Scenario, Vocabulary};
+use oversold::scenario::{Mistake, Scenario, Vocabulary};
 use oversold::store::sqlite::Sqlite;
-use oversold::store::{Store, Write};
+use oversold::store::{Seen, Store, Write};
 use oversold::{check, fault, lock, workload};
 use tempfile::TempDir;
 
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 9] = [
     "run",
     "compare",
+    "matrix",
     "check",
     "replay",
     "validate",
@@ -170,7 +171,7 @@ fn the_help_of_every_command_lists_its_exit_codes() {
             .code(0)
             .complains_of_nothing();
         let expected: &[&str] = match command {
-            "run" | "compare" | "replay" => &["0", "10", "4", "2", "3", "130"],
+            "run" | "compare" | "matrix" | "replay" => &["0", "10", "4", "2", "3", "130"],
             "check" => &["0", "10", "4", "2", "3"],
             "doctor" => &["0", "3"],
             _ => &["0", "2"],
@@ -248,7 +249,7 @@ fn the_version_is_the_package_s() {
 // Lists.
 
 #[test]
-fn a_list_has_every_lock_fault_check_and_workload_with_a_line_on_each() {
+fn a_list_has_every_lock_fault_check_workload_and_mistake_with_a_line_on_each() {
     let names = |which: &str| {
         let listed = Place::new()
             .run(&["list", which])
@@ -277,6 +278,7 @@ fn a_list_has_every_lock_fault_check_and_workload_with_a_line_on_each() {
         names("workloads"),
         workload::ALL.iter().map(|e| e.name).collect::<Vec<_>>()
     );
+    assert_eq!(names("mistakes"), Mistake::ALL.map(Mistake::word));
 }
 
 #[test]
@@ -289,7 +291,14 @@ fn a_full_list_has_all_of_them_under_their_headings() {
         .collect();
     assert_eq!(
         headings,
-        ["locks", "faults", "checks", "workloads", "scenarios"]
+        [
+            "locks",
+            "faults",
+            "checks",
+            "workloads",
+            "mistakes",
+            "scenarios"
+        ]
     );
 }
 
@@ -324,7 +333,7 @@ fn one_invalid_scenario_does_not_hide_the_others_from_a_list() {
 #[test]
 fn an_unknown_list_is_wrong_usage_and_the_known_ones_are_told() {
     let ended = Place::new().run(&["list", "keys"]).code(2).says_nothing();
-    ended.complains("locks, faults, checks, workloads, scenarios");
+    ended.complains("locks, faults, checks, workloads, mistakes, scenarios");
 }
 
 // Validate.
@@ -464,6 +473,58 @@ fn a_flag_that_makes_no_sense_is_wrong_usage() {
             ended.stderr
         );
     }
+}
+
+#[test]
+fn a_mistake_that_nobody_makes_is_wrong_usage_and_the_known_ones_are_told() {
+    let place = Place::new().with("good.toml", GOOD);
+    for command in ["run", "compare"] {
+        let ended = place.run(&[command, "good.toml", "--mistake", "nonsense"]);
+        let mut ended = ended.code(2).says_nothing().complains("'nonsense'");
+        for mistake in Mistake::ALL {
+            ended = ended.complains(mistake.word());
+        }
+    }
+    let matrix = ["matrix", "--scenarios", "good.toml", "--mistake=nonsense"];
+    place.run(&matrix).code(2).says_nothing();
+}
+
+#[test]
+fn an_unknown_store_is_wrong_usage() {
+    let place = Place::new().with("good.toml", GOOD);
+    let ended = place.run(&["run", "good.toml", "--store", "mysql"]);
+    let ended = ended.code(2).says_nothing().complains("'mysql'");
+    ended.complains("sqlite").complains("postgres");
+}
+
+#[test]
+fn the_url_of_a_postgres_makes_no_sense_with_another_store() {
+    let place = Place::new().with("good.toml", GOOD);
+    let url = "postgres://someone:s3cret@localhost/sales";
+    let both = ["run", "good.toml", "--store", "redis", "--store-url", url];
+    let ended = place.run(&both).code(2).says_nothing();
+    let ended = ended.complains("--store postgres");
+    assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_matrix_is_of_scenarios_and_locks_that_there_are() {
+    let place = Place::new().with("s/good.toml", GOOD);
+    let unknown = ["matrix", "--scenarios", "s", "--locks", "none,redlok"];
+    place
+        .run(&unknown)
+        .code(2)
+        .says_nothing()
+        .complains("redlok");
+    let ended = place.run(&["matrix", "--scenarios", "nowhere.toml"]);
+    ended.code(2).says_nothing().complains("nowhere.toml: ");
+}
+
+#[test]
+fn the_help_of_the_matrix_tells_how_to_go_on_after_an_interruption() {
+    let help = Place::new().run(&["matrix", "--help"]).code(0);
+    let help = help.says("--resume <DIR>").says("--jobs <N>");
+    help.says("the cells that are done are kept");
 }
 
 #[test]
@@ -648,6 +709,7 @@ fn enters(op: u64, seen: i64) -> Vec<Kind> {
         op,
         ttl_ns: Some(5_000_000_000),
         locked: true,
+        fence: None,
     };
     let read = Kind::Read {
         op,
@@ -673,6 +735,7 @@ fn leaves(op: u64, seen: i64, replaced: i64, outcome: Release) -> Vec<Kind> {
         item: 0,
         seen,
         replaced,
+        left: seen - 1,
         effect: Effect::Written {
             rows: 1,
             rejected: 0,
@@ -684,6 +747,7 @@ fn leaves(op: u64, seen: i64, replaced: i64, outcome: Release) -> Vec<Kind> {
         Kind::Left { op },
         Kind::ReleaseAsked { op },
         released,
+        Kind::Done { op },
     ]
 }
 
@@ -726,7 +790,11 @@ fn store(folder: &Path, events: &Events, seed: u64) {
                 worker: 0,
                 at: event.at_ns,
                 item,
-                seen,
+                seen: Seen {
+                    value: seen,
+                    version: 0,
+                },
+                fence: None,
             };
             runtime.block_on(store.write(write)).expect("a write");
         }

@@ -7,10 +7,11 @@ use std::future::ready;
 use std::time::Duration;
 
 use oversold::client::{Conn, Outcome, Patience};
+use oversold::clock::Clock;
 use oversold::history::event::Release;
-use oversold::lock::{self, Acquire, Boxed, Call, Lock, Points, Renewal};
+use oversold::lock::{self, Acquire, Boxed, Call, Lease, Lock, Points, Renewal};
 use oversold::scenario::Point;
-use oversold::topology::{self, Single};
+use oversold::topology::{self, Servers};
 
 const KEY: &str = "stock:lock:sku_1";
 const TTL: Duration = Duration::from_secs(30);
@@ -28,6 +29,9 @@ const LOCKS: [(&str, bool); 5] = [
     ("token-lua-watchdog", true),
 ];
 
+/// Locks with a watchdog whose name does not say so.
+const RENEWING: [&str; 2] = ["fair", "fenced"];
+
 /// No fault strikes anywhere.
 struct Calm;
 
@@ -37,17 +41,17 @@ impl Points for Calm {
     }
 }
 
-async fn server() -> Single {
+async fn server() -> Servers {
     let binary = topology::find(None).expect("a redis-server on PATH");
-    Single::start(&binary, 8).await.expect("a server")
+    Servers::start(&binary, 1, 8).await.expect("a server")
 }
 
-async fn conn(server: &Single) -> Conn {
+async fn conn(server: &Servers) -> Conn {
     conn_with(server, PATIENCE).await
 }
 
-async fn conn_with(server: &Single, patience: Patience) -> Conn {
-    Conn::open(server.address(), patience)
+async fn conn_with(server: &Servers, patience: Patience) -> Conn {
+    Conn::open(server.addresses()[0], patience)
         .await
         .expect("a connection")
 }
@@ -58,9 +62,11 @@ fn lock(name: &str, ttl: Duration) -> Box<dyn Lock> {
 
 fn call<'a>(conn: &'a Conn, token: &'a str) -> Call<'a> {
     Call {
-        conn,
+        nodes: std::slice::from_ref(conn),
+        clock: Clock::start(),
         key: KEY,
         token,
+        owner: token,
         points: &Calm,
     }
 }
@@ -83,10 +89,7 @@ async fn say<T: redis::FromRedisValue>(conn: &Conn, words: &str) -> T {
 }
 
 fn granted() -> Acquire {
-    Acquire::Granted {
-        ttl: Some(TTL),
-        locked: true,
-    }
+    Acquire::Granted(Lease::of(TTL))
 }
 
 #[tokio::test]
@@ -137,10 +140,12 @@ async fn none_walks_in_and_touches_no_key() {
     let server = server().await;
     let conn = conn(&server).await;
     let none = lock("none", TTL);
-    let walked_in = Acquire::Granted {
+    let walked_in = Acquire::Granted(Lease {
         ttl: None,
         locked: false,
-    };
+        fence: None,
+        validity: None,
+    });
     assert_eq!(none.acquire(&call(&conn, "A")).await, walked_in);
     assert_eq!(none.acquire(&call(&conn, "B")).await, walked_in);
     assert_eq!(none.release(&call(&conn, "A")).await, Release::Nothing);
@@ -154,18 +159,12 @@ async fn a_lease_that_nobody_renews_ends_by_itself() {
     for (name, _) in LOCKS {
         let lock = lock(name, Duration::from_millis(40));
         assert!(
-            matches!(
-                lock.acquire(&call(&one, "A")).await,
-                Acquire::Granted { .. }
-            ),
+            matches!(lock.acquire(&call(&one, "A")).await, Acquire::Granted(_)),
             "{name}"
         );
         tokio::time::sleep(Duration::from_millis(60)).await;
         assert!(
-            matches!(
-                lock.acquire(&call(&other, "B")).await,
-                Acquire::Granted { .. }
-            ),
+            matches!(lock.acquire(&call(&other, "B")).await, Acquire::Granted(_)),
             "{name}"
         );
         say::<i64>(&other, &format!("DEL {KEY}")).await;
@@ -219,11 +218,12 @@ async fn a_renewal_extends_only_the_callers_own_lease() {
 }
 
 #[tokio::test]
-async fn only_the_watchdogs_lock_renews() {
+async fn only_the_locks_that_say_so_renew() {
     for entry in &lock::ALL {
         let lock = (entry.make)(TTL);
         assert_eq!(lock.watchdog().is_some(), entry.renews, "{}", entry.name);
-        assert_eq!(entry.renews, entry.name == "token-lua-watchdog");
+        let by_name = entry.name.ends_with("-watchdog") || RENEWING.contains(&entry.name);
+        assert_eq!(entry.renews, by_name, "{}", entry.name);
     }
 }
 
@@ -284,7 +284,7 @@ async fn a_call_that_is_not_answered_in_time_is_unknown_and_may_have_been_applie
 async fn a_refused_connection_is_a_refusal_for_nothing_was_sent() {
     let server = server().await;
     let conn = conn(&server).await;
-    let address = server.address();
+    let address = server.addresses()[0];
     server.stop().await;
     // The first call may find that the connection is gone only when it has written to it.
     let first = conn.call::<i64>(&typed("DBSIZE")).await;
@@ -335,7 +335,7 @@ async fn the_servers_own_word_is_a_refusal() {
 #[tokio::test]
 async fn a_dropped_server_is_gone_with_its_folder() {
     let server = server().await;
-    let pid = server.pid().expect("it runs");
+    let pid = server.pids()[0];
     let children = support::children_of(std::process::id());
     let process = children.into_iter().find(|child| child.pid == pid);
     let process = process.expect("it is our child");

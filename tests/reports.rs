@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use oversold::check::{Cause, Coverage, Expected, FaultCoverage, Finding, Judgement, Line};
-use oversold::check::{Property, Role, Witness};
+use oversold::check::{Property, Role, Side, Witness};
 use oversold::clock::Time;
 use oversold::history::event::Stop;
 use oversold::lock;
 use oversold::plan::{Overrides, Plan};
 use oversold::report::json::{self, SCHEMA_VERSION};
-use oversold::report::{Report, Trial, junit, terminal};
+use oversold::report::{Report, Trial, junit, matrix, terminal};
 use oversold::scenario::{Expect, Often, Scenario, Vocabulary};
 use oversold::store::Ledger;
 use oversold::summary::{Counts, Quantiles, Summary};
@@ -683,8 +683,17 @@ none                   12k  12k   41       0    0  340 ms 1.1 s 12 s     42 FAIL
 setnx-expire-del       137   37   41       0    0  340 ms 1.1 s 12 s     42 FAIL   FAIL     NO
 set-nx-ex-del          137   37   41       0    0  340 ms 1.1 s 12 s     42 FAIL   FAIL     NO
 token-get-del          137   37   41       0    0  340 ms 1.1 s 12 s     42 FAIL   FAIL     NO
-token-lua              100    0    0       0    0  340 ms 1.1 s 12 s     42 unsure unsure   unsure
+fixed-token-lua        100    0    0       0    0  340 ms 1.1 s 12 s     42 unsure unsure   unsure
+token-lua              100    0    0       0    0  340 ms 1.1 s 12 s     42 pass   pass     yes
 token-lua-watchdog     100    0    0       0    0  340 ms 1.1 s 12 s     42 pass   pass     yes
+reentrant-watchdog     100    0    0       0    0  340 ms 1.1 s 12 s     42 pass   pass     yes
+fair                   100    0    0       0    0  340 ms 1.1 s 12 s     42 pass   pass     yes
+fenced                 100    0    0       0    0  340 ms 1.1 s 12 s     42 pass   pass     yes
+redlock                100    0    0       0    0  340 ms 1.1 s 12 s     42 pass   pass     yes
+redlock-watchdog       100    0    0       0    0  340 ms 1.1 s 12 s     42 pass   pass     yes
+conditional            100    0    0       0    0  340 ms 1.1 s 12 s     42 pass   pass     yes
+optimistic             100    0    0       0    0  340 ms 1.1 s 12 s     42 pass   pass     yes
+unique                 100    0    0       0    0  340 ms 1.1 s 12 s     42 pass   pass     yes
 "#,
     );
 }
@@ -748,6 +757,45 @@ fn a_comparison_of_reconciliations_counts_postings() {
     assert_eq!(&cells[..3], ["setnx-expire-del", "26", "6"]);
 }
 
+/// A report of a counter of which some increments were lost.
+fn counted() -> Report {
+    let mut report = failed();
+    report.trials[0].ledger = Ledger {
+        increments: 140,
+        counted: 103,
+        ..Ledger::default()
+    };
+    report
+}
+
+#[test]
+fn a_counter_is_told_in_its_own_words() {
+    let summary = plain(&terminal::summary(&counted()));
+    let line = "  ledger    140 increments, and the counter shows 103: 37 lost\n";
+    assert!(summary.contains(line), "{summary}");
+    let mut trials = counted();
+    trials.trials.push(trials.trials[0].clone());
+    let summary = plain(&terminal::summary(&trials));
+    assert!(summary.contains("  lost      least 37, "), "{summary}");
+    let table = plain(&terminal::comparison(&[counted()]));
+    assert!(table.contains("incre-"), "{table}");
+    let row = table.lines().last().expect("a row");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(&cells[..3], ["setnx-expire-del", "140", "37"]);
+}
+
+#[test]
+fn what_promises_no_exclusion_is_not_said_to_have_kept_it() {
+    for lock in lock::ALL.iter() {
+        let plan = plan(lock.name, 1);
+        let trial = trial(&plan, "reports/flash/t-1", sound_judgement(), 100);
+        let report = report_of(&plan, vec![trial], Verdict::Pass, &[]);
+        let summary = plain(&terminal::summary(&report));
+        let claimed = summary.contains("PASS  one section at a time");
+        assert_eq!(claimed, lock.excludes, "{summary}");
+    }
+}
+
 #[test]
 fn verdicts_are_coloured_where_colours_are_shown() {
     let summary = terminal::summary(&failed());
@@ -755,4 +803,162 @@ fn verdicts_are_coloured_where_colours_are_shown() {
         summary.contains("\u{1b}[1m\u{1b}[31mFAIL\u{1b}[0m"),
         "{summary:?}"
     );
+}
+
+// The matrix.
+
+fn judged_with(lock: Verdict, business: Verdict, counts: &[(Property, u64)]) -> Judgement {
+    Judgement {
+        lock,
+        business,
+        counts: counts.to_vec(),
+        ..sound_judgement()
+    }
+}
+
+fn lock_broken() -> Judgement {
+    judged_with(Verdict::Fail, Verdict::Pass, &[(Property::Overlap, 3)])
+}
+
+fn ledger_broken() -> Judgement {
+    judged_with(Verdict::Pass, Verdict::Fail, &[(Property::Oversell, 1)])
+}
+
+fn key_left() -> Judgement {
+    judged_with(Verdict::Fail, Verdict::Pass, &[(Property::OrphanKey, 1)])
+}
+
+/// A report of one trial for each judgement, as expected or not.
+fn cell(lock: &str, verdict: Verdict, judged: &[Judgement]) -> Report {
+    let plan = plan(lock, 1);
+    let trials = judged
+        .iter()
+        .map(|judged| trial(&plan, "reports/matrix/t-1", judged.clone(), 100));
+    report_of(&plan, trials.collect(), verdict, &[])
+}
+
+fn code(judged: &[Judgement]) -> String {
+    matrix::code(&cell("token-lua", Verdict::Pass, judged))
+}
+
+#[test]
+fn a_cell_says_what_broke() {
+    assert_eq!(code(&[lock_broken()]), "L");
+    assert_eq!(code(&[ledger_broken()]), "B");
+    assert_eq!(code(&[key_left()]), "O");
+    assert_eq!(code(&[broken_judgement(37)]), "LB");
+    assert_eq!(code(&[sound_judgement()]), "-");
+    assert_eq!(code(&[doubtful_judgement()]), "?");
+}
+
+#[test]
+fn a_cell_with_all_three_has_all_three_letters() {
+    let counts = [
+        (Property::Overlap, 3),
+        (Property::OrphanKey, 1),
+        (Property::LostUpdate, 1),
+    ];
+    assert_eq!(
+        code(&[judged_with(Verdict::Fail, Verdict::Fail, &counts)]),
+        "LBO"
+    );
+}
+
+#[test]
+fn every_property_has_a_letter() {
+    for property in Property::ALL {
+        let judged = match property.side() {
+            Side::Lock => judged_with(Verdict::Fail, Verdict::Pass, &[(property, 1)]),
+            Side::Business => judged_with(Verdict::Pass, Verdict::Fail, &[(property, 1)]),
+        };
+        let expected = match property {
+            Property::OrphanKey | Property::Starved | Property::Unsold => "O",
+            _ if property.side() == Side::Lock => "L",
+            _ => "B",
+        };
+        assert_eq!(code(&[judged]), expected, "{property:?}");
+    }
+}
+
+#[test]
+fn what_broke_in_some_trials_only_is_told_in_small_letters() {
+    let sound = sound_judgement;
+    assert_eq!(code(&[lock_broken(), sound()]), "l");
+    assert_eq!(code(&[sound(), ledger_broken(), sound()]), "b");
+    assert_eq!(code(&[key_left(), sound()]), "o");
+    assert_eq!(code(&[broken_judgement(37), lock_broken()]), "Lb");
+    assert_eq!(code(&[lock_broken(), ledger_broken()]), "lb");
+}
+
+#[test]
+fn a_violation_outranks_a_doubt_and_a_doubt_outranks_nothing() {
+    assert_eq!(code(&[lock_broken(), doubtful_judgement()]), "l");
+    assert_eq!(code(&[sound_judgement(), doubtful_judgement()]), "?");
+}
+
+/// A row of the matrix, by the words that are in it.
+fn matrix_row(reports: &[Report], lock: &str) -> Vec<String> {
+    let table = matrix::table(reports);
+    let of_lock = |line: &&str| line.split_whitespace().nth(1) == Some(lock);
+    let row = table.lines().find(of_lock).expect("a row for the lock");
+    row.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_matrix_marks_what_was_not_expected() {
+    let reports = [
+        cell("none", Verdict::Pass, &[broken_judgement(37)]),
+        cell("token-lua", Verdict::Fail, &[lock_broken()]),
+        cell("set-nx-ex-del", Verdict::Fail, &[sound_judgement()]),
+        cell("fenced", Verdict::Inconclusive, &[doubtful_judgement()]),
+    ];
+    assert_eq!(matrix_row(&reports, "none")[2], "LB");
+    assert_eq!(matrix_row(&reports, "token-lua")[2], "L!");
+    assert_eq!(matrix_row(&reports, "set-nx-ex-del")[2], "-!");
+    assert_eq!(matrix_row(&reports, "fenced")[2], "?");
+    let legend = matrix::table(&reports);
+    for meant in ["L ", "B ", "O ", "- ", "? ", "small letters", "! "] {
+        assert!(legend.contains(meant), "{meant:?} is not explained");
+    }
+}
+
+#[test]
+fn the_price_of_a_lock_is_told_beside_none_in_the_same_scenario() {
+    let mut none = cell("none", Verdict::Pass, &[broken_judgement(37)]);
+    none.trials[0].operations_per_second = 80.0;
+    let mut lock = cell("token-lua", Verdict::Pass, &[sound_judgement()]);
+    lock.trials[0].operations_per_second = 20.0;
+    let alone = matrix_row(std::slice::from_ref(&lock), "token-lua");
+    assert_eq!(alone.last().map(String::as_str), Some("-"));
+    let reports = [none, lock];
+    let price = matrix_row(&reports, "token-lua");
+    assert_eq!(price.last().map(String::as_str), Some("0.25"));
+}
+
+#[test]
+fn the_matrix_is_aligned_and_fits_a_hundred_columns() {
+    let mut reports: Vec<Report> = lock::names()
+        .into_iter()
+        .map(|lock| cell(lock, Verdict::Fail, &vec![broken_judgement(37); 100]))
+        .collect();
+    for report in &mut reports {
+        report.scenario = "mistake-watchdog-not-cancelled".to_owned();
+        report.lock_verdict = Verdict::Inconclusive;
+        report.business_verdict = Verdict::Inconclusive;
+        for trial in &mut report.trials {
+            trial.ledger.oversold = 999_899;
+            for property in Property::ALL {
+                trial.violations.insert(property.word().to_owned(), 9_999);
+            }
+        }
+    }
+    let table = matrix::table(&reports);
+    let rows: Vec<&str> = table.lines().take(reports.len() + 1).collect();
+    for line in table.lines() {
+        let columns = line.chars().count();
+        assert!(columns <= 100, "{columns} columns: {line}");
+        assert_eq!(line, line.trim_end(), "blanks at the end of a line");
+    }
+    let widths: Vec<usize> = rows.iter().map(|row| row.chars().count()).collect();
+    assert!(widths.iter().all(|width| *width == widths[0]), "{table}");
 }

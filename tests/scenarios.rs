@@ -6,7 +6,10 @@ use std::time::Duration;
 use oversold::check::Property;
 use oversold::lock;
 use oversold::plan::{Overrides, Plan};
-use oversold::scenario::{At, Dist, Expect, Invalid, Scenario, Vocabulary, Wait};
+use oversold::scenario::{
+    At, Dist, Expect, Granularity, Guard, How, Invalid, Mistake, Scenario, Store, Vocabulary, Wait,
+    Workload,
+};
 use proptest::prelude::*;
 
 fn vocabulary() -> Vocabulary {
@@ -127,7 +130,142 @@ fn a_number_may_be_written_in_every_way_that_toml_has() {
     assert_eq!(largest.seed, u64::MAX);
 }
 
+#[test]
+fn each_workload_is_read_with_its_own_words() {
+    let with = |workload: &str| {
+        let text = small("").replace("kind = \"flash-sale\"\nstock = 10", workload);
+        valid(&text).workload
+    };
+    let sale = |stock, skus, granularity| Workload::FlashSale {
+        stock,
+        skus,
+        granularity,
+    };
+    let kind = "kind = \"flash-sale\"\nstock = 10";
+    assert_eq!(with(kind), sale(10, 1, Granularity::Sku));
+    let all = format!("{kind}\nskus = 5\ngranularity = \"all\"");
+    assert_eq!(with(&all), sale(10, 5, Granularity::All));
+    let cron = "kind = \"cron\"\nticks = 3\nevery = \"60s\"";
+    let every_ns = 60_000_000_000;
+    assert_eq!(with(cron), Workload::Cron { ticks: 3, every_ns });
+    assert_eq!(with("kind = \"counter\""), Workload::Counter);
+    assert_eq!(with("kind = \"leader\""), Workload::Leader);
+}
+
+#[test]
+fn a_wait_may_grow_from_one_retry_to_the_next_or_be_for_a_message() {
+    let wait = |wait: &str| valid(&(small("") + "wait = " + wait + "\n")).wait;
+    let retry = |jitter, backoff| Wait::Retry {
+        every_ns: 50_000_000,
+        jitter,
+        backoff,
+        give_up_after_ns: 10_000_000_000,
+    };
+    let plain = "retry_every = \"50ms\", give_up_after = \"10s\"";
+    assert_eq!(wait(&format!("{{ {plain} }}")), retry(0.5, 1.0));
+    let grows = format!("{{ {plain}, jitter = 0.1, backoff = 2 }}");
+    assert_eq!(wait(&grows), retry(0.1, 2.0));
+    let bound_ns = 10_000_000_000;
+    let message = wait("{ wake_up_within = \"10s\" }");
+    assert_eq!(message, Wait::WakeUp { bound_ns });
+}
+
+#[test]
+fn every_mistake_store_and_guard_is_read_by_its_word() {
+    for mistake in Mistake::ALL {
+        let text = small("") + &format!("mistake = \"{}\"\n", mistake.word());
+        assert_eq!(valid(&text).mistake, Some(mistake));
+    }
+    assert_eq!(valid(&small("")).mistake, None);
+    for (store, guard) in Store::ALL.into_iter().zip(Guard::ALL) {
+        let (kind, backstop) = (store.word(), guard.word());
+        let text = small("") + &format!("[store]\nkind = \"{kind}\"\nguard = \"{backstop}\"\n");
+        let scenario = valid(&text);
+        assert_eq!((scenario.store, scenario.guard), (store, guard));
+    }
+    for guard in Guard::ALL {
+        let text = small("") + &format!("[store]\nguard = \"{}\"\n", guard.word());
+        let scenario = valid(&text);
+        assert_eq!((scenario.store, scenario.guard), (Store::Sqlite, guard));
+    }
+}
+
+#[test]
+fn a_quorum_has_five_servers_unless_it_says_otherwise() {
+    let topology = |more: &str| valid(&(small("") + "[topology]\n" + more)).topology;
+    assert_eq!(topology("kind = \"single\"\n").nodes(), 1);
+    assert_eq!(topology("kind = \"quorum\"\n").nodes(), 5);
+    assert_eq!(topology("kind = \"quorum\"\nnodes = 3\n").nodes(), 3);
+}
+
+#[test]
+fn a_server_may_refuse_writes_for_a_while() {
+    let fault = "[[fault]]\nkind = \"refuse-writes\"\nat = { time = \"1s\" }\nfor = \"2s\"\n";
+    let for_ns = 2_000_000_000;
+    let how = valid(&(small("") + fault)).faults[0].how;
+    assert_eq!(how, How::RefuseWrites { for_ns });
+    let without = fault.replace("for = \"2s\"\n", "");
+    assert_eq!(
+        told_in_short(&(small("") + &without)),
+        ["14:1: `fault[0]` needs `for`, for example `for = \"8s\"`"]
+    );
+}
+
 // Those that are wrong.
+
+#[test]
+fn the_new_words_have_their_own_mistakes() {
+    let text = r#"name = "words"
+[topology]
+kind = "quorum"
+nodes = 10
+[load]
+workers = 4
+duration = "10s"
+[workload]
+kind = "cron"
+ticks = 0
+evry = "60s"
+[section]
+constant = "1s"
+[lock]
+kind = "token-lua"
+mistake = "ignore-denid"
+ttl = "5s"
+wait = { wake_up_within = "0s", retry_every = "50ms" }
+[store]
+kind = "mysql"
+guard = "fense"
+"#;
+    assert_text(
+        &told(text),
+        r#"x.toml: 8 problems
+x.toml:4:9: `topology.nodes` must lie between 1 and 9
+  4 | nodes = 10
+    |         ^^
+x.toml:10:9: `workload.ticks` must lie between 1 and 1000000
+  10 | ticks = 0
+     |         ^
+x.toml:11:1: unknown key `workload.evry`; did you mean "every"?
+  11 | evry = "60s"
+     | ^^^^
+x.toml:16:11: unknown `lock.mistake` "ignore-denid"; did you mean "ignore-denied"?
+  16 | mistake = "ignore-denid"
+     |           ^^^^^^^^^^^^^^
+x.toml:18:27: `lock.wait.wake_up_within` must be longer than 0
+  18 | wait = { wake_up_within = "0s", retry_every = "50ms" }
+     |                           ^^^^
+x.toml:18:33: unknown key `lock.wait.retry_every`; known: wake_up_within
+  18 | wait = { wake_up_within = "0s", retry_every = "50ms" }
+     |                                 ^^^^^^^^^^^
+x.toml:20:8: unknown `store.kind` "mysql"; known: sqlite, postgres, redis
+  20 | kind = "mysql"
+     |        ^^^^^^^
+x.toml:21:9: unknown `store.guard` "fense"; did you mean "fence"?
+  21 | guard = "fense"
+     |         ^^^^^^^"#,
+    );
+}
 
 #[test]
 fn every_mistake_is_told_at_once_in_the_order_of_the_text() {
@@ -204,7 +342,7 @@ x.toml:5:8: `seed` must lie between 0 and 18446744073709551615
 x.toml:6:1: unknown key `colour`; known: name, title, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
   6 | colour = "red"
     | ^^^^^^
-x.toml:9:8: unknown `topology.kind` "sentinal"; known: single
+x.toml:9:8: unknown `topology.kind` "sentinal"; known: single, quorum
   9 | kind = "sentinal"
     |        ^^^^^^^^^^
 x.toml:13:11: `load.workers` counts all workers: at least one for each of the 6 instances
@@ -219,7 +357,7 @@ x.toml:15:1: unknown key `load.thnk`; did you mean "think"?
 x.toml:19:9: `workload.stock` must lie between 1 and 1000000
   19 | stock = 99999999999999999999
      |         ^^^^^^^^^^^^^^^^^^^^
-x.toml:20:1: unknown key `workload.entries`; known: kind, stock
+x.toml:20:1: unknown key `workload.entries`; known: kind, stock, skus, granularity
   20 | entries = 20
      | ^^^^^^^
 x.toml:23:11: `section.uniform` runs from the shorter end to the longer one
@@ -463,7 +601,9 @@ fn a_wrong_value_has_no_follow_on_mistakes() {
     let text = small("").replace("flash-sale", "auction");
     assert_eq!(
         told_in_short(&text),
-        ["7:8: unknown `workload.kind` \"auction\"; known: flash-sale, reconcile"]
+        [
+            "7:8: unknown `workload.kind` \"auction\"; known: flash-sale, reconcile, counter, cron, leader"
+        ]
     );
     // Without a number of instances nobody knows whether there is a seventh.
     let fault = "[[fault]]\nkind = \"crash\"\nat = { time = \"1s\", instance = 7 }\n";
@@ -485,7 +625,7 @@ fn a_fault_that_cannot_strike_is_told_although_other_parts_are_wrong() {
              not an integer",
             "16:32: instance 1 does not exist: there are 1, numbered from 0",
             "17:1: `fault[1]` needs `at`, for example `at = { point = \"in-section\", nth = 20 }`",
-            "18:8: unknown `fault[1].kind` \"flood\"; known: freeze, crash",
+            "18:8: unknown `fault[1].kind` \"flood\"; known: freeze, crash, refuse-writes",
         ]
     );
 }
@@ -980,6 +1120,26 @@ fn flags_change_what_they_name_and_nothing_else() {
         (200, Some(100_000))
     );
     changed.load = as_written.load.clone();
+    assert_eq!(changed, as_written);
+}
+
+#[test]
+fn a_mistake_and_a_store_by_flag_replace_the_scenario_s() {
+    let flags = Overrides {
+        mistake: Some(Mistake::TtlTooLong),
+        store: Some(Store::Redis),
+        ..none()
+    };
+    let mut changed = plan(&flags, 7);
+    let as_written = plan(&none(), 7);
+    assert_eq!(
+        (changed.lock.mistake, changed.store),
+        (flags.mistake, Store::Redis)
+    );
+    // The plan says what was meant, and the lock is made with what was written.
+    assert_eq!(changed.ttl(), as_written.ttl());
+    assert_eq!(changed.made_ttl(), as_written.ttl() * 1000);
+    (changed.lock.mistake, changed.store) = (None, as_written.store);
     assert_eq!(changed, as_written);
 }
 

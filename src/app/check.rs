@@ -4,12 +4,12 @@ use std::path::Path;
 
 use super::run::conclude;
 use super::session::{Failure, Session, stored_files};
-use super::trial::{HISTORY, LEDGER, judge, merge};
+use super::trial::{HISTORY, judge, merge};
 use crate::check::{Judge, Judgement};
 use crate::history::file::{self, Header};
 use crate::plan::Plan;
 use crate::report::{Report, Trial, terminal};
-use crate::store::sqlite;
+use crate::store::stored_ledger;
 use crate::summary::Summary;
 use crate::verdict::Exit;
 
@@ -85,14 +85,7 @@ fn again(history: &Path) -> Result<(Header<Plan>, Trial, Judgement), Failure> {
         judged.event(&event);
         summary.event(&event);
     }
-    let ledger = folder.join(LEDGER);
-    if !ledger.is_file() {
-        let ledger = ledger.display();
-        return Err(Failure::usage(format!(
-            "{ledger}: the history's ledger is not beside it"
-        )));
-    }
-    let ledger = sqlite::ledger(&ledger).map_err(Failure::usage)?;
+    let ledger = stored_ledger(folder, header.plan.store).map_err(Failure::usage)?;
     let (trial, judgement) = judge(&header.plan, folder, judged, ledger, &summary);
     Ok((header, trial, judgement))
 }

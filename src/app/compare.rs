@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::session::{Failure, Session, scenarios, worst};
+use super::session::{Failure, Session, plans, scenarios, worst};
 use super::trial::{conduct, new_folder};
 use crate::lock;
-use crate::plan::{Overrides, Plan};
+use crate::plan::Overrides;
 use crate::report::terminal;
 use crate::topology;
 use crate::verdict::Exit;
@@ -25,14 +25,10 @@ pub async fn compare(
     let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
     let all: Vec<String> = lock::names().into_iter().map(str::to_owned).collect();
     let locks = if locks.is_empty() { &all } else { locks };
-    let seeds = flags.seeds(scenario);
-    let folder = new_folder(&session.out, &scenario.name, seeds[0])?;
+    let folder = new_folder(&session.out, &scenario.name, flags.seeds(scenario)[0])?;
     let mut reports = Vec::new();
     for lock in locks {
-        let seeds = seeds.iter();
-        let plans: Vec<Plan> = seeds
-            .map(|seed| Plan::resolve(scenario, flags, lock, *seed))
-            .collect();
+        let plans = plans(scenario, flags, lock);
         let folder = folder.join(lock);
         reports.push(conduct(&plans, &binary, &folder, session).await?);
         if session.interrupted().is_some() {

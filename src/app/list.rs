@@ -7,6 +7,7 @@ use super::session::{Failure, Session, scenarios};
 use crate::check;
 use crate::fault;
 use crate::lock;
+use crate::scenario::Mistake;
 use crate::verdict::Exit;
 use crate::workload;
 
@@ -21,17 +22,20 @@ pub enum Registry {
     Checks,
     /// Workloads.
     Workloads,
+    /// Mistakes around a lock.
+    Mistakes,
     /// The scenario files in `scenarios/`.
     Scenarios,
 }
 
 impl Registry {
     /// All of them, in the order of a full list.
-    pub const ALL: [Registry; 5] = [
+    pub const ALL: [Registry; 6] = [
         Registry::Locks,
         Registry::Faults,
         Registry::Checks,
         Registry::Workloads,
+        Registry::Mistakes,
         Registry::Scenarios,
     ];
 
@@ -41,6 +45,7 @@ impl Registry {
             Registry::Faults => "faults",
             Registry::Checks => "checks",
             Registry::Workloads => "workloads",
+            Registry::Mistakes => "mistakes",
             Registry::Scenarios => "scenarios",
         }
     }
@@ -65,6 +70,11 @@ fn rows(registry: Registry) -> Result<Vec<(String, String)>, Failure> {
         Registry::Faults => fault::ALL.iter().map(|e| row(e.name, e.about)).collect(),
         Registry::Checks => check::ALL.iter().map(|e| row(e.name, e.about)).collect(),
         Registry::Workloads => workload::ALL.iter().map(|e| row(e.name, e.about)).collect(),
+        Registry::Mistakes => {
+            let all = Mistake::ALL.iter();
+            all.map(|mistake| row(mistake.word(), mistake.about()))
+                .collect()
+        }
         Registry::Scenarios => return scenario_rows(Path::new("scenarios")),
     })
 }

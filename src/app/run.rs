@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::session::{Failure, Session, scenarios, worst};
+use super::session::{Failure, Session, plans, scenarios, worst};
 use super::trial::{conduct, new_folder};
-use crate::plan::{Overrides, Plan};
+use crate::plan::Overrides;
 use crate::report::{Report, terminal};
 use crate::topology;
 use crate::verdict::Exit;
@@ -16,13 +16,8 @@ pub async fn run(named: &[PathBuf], flags: &Overrides, session: &Session) -> Res
     let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
     let mut reports = Vec::new();
     for scenario in &scenarios {
-        let seeds = flags.seeds(scenario);
-        let lock = flags.lock(scenario);
-        let plans: Vec<Plan> = seeds
-            .iter()
-            .map(|seed| Plan::resolve(scenario, flags, lock, *seed))
-            .collect();
-        let folder = new_folder(&session.out, &scenario.name, seeds[0])?;
+        let plans = plans(scenario, flags, flags.lock(scenario));
+        let folder = new_folder(&session.out, &scenario.name, plans[0].seed)?;
         let report = conduct(&plans, &binary, &folder, session).await?;
         session.say(&terminal::summary(&report));
         reports.push(report);

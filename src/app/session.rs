@@ -8,8 +8,10 @@ use tokio::sync::watch;
 
 use crate::check::Property;
 use crate::lock;
+use crate::plan::{Overrides, Plan};
 use crate::report::{Report, json, junit};
-use crate::scenario::{Scenario, Vocabulary};
+use crate::scenario::{Scenario, Topology, Vocabulary};
+use crate::store::StoreUrl;
 use crate::verdict::{Exit, Signal};
 
 /// What all commands share.
@@ -17,12 +19,16 @@ use crate::verdict::{Exit, Signal};
 pub struct Session {
     /// The server that was named, if one was.
     pub redis_server: Option<PathBuf>,
+    /// The PostgreSQL that was named, if one was.
+    pub store_url: Option<StoreUrl>,
     /// The folder for reports.
     pub out: PathBuf,
     /// Where the JSON document goes, if anywhere.
     pub json: Option<Output>,
     /// Where the JUnit document goes, if anywhere.
     pub junit: Option<Output>,
+    /// Whether the progress of each report's trials is shown.
+    pub progress: bool,
     /// The signal to end early, once it has come.
     pub interrupt: watch::Receiver<Option<Signal>>,
 }
@@ -231,6 +237,30 @@ fn text_of(file: &Path) -> Result<(String, String), Failure> {
             "{name}: {why}\n  `oversold list scenarios` tells which there are"
         ))),
     }
+}
+
+/// How many independent nodes a lock on a majority gets where the scenario does not say.
+const QUORUM: Topology = Topology::Quorum { nodes: 5 };
+
+/// The plans of some trials of a scenario under a lock, with what the lock itself asks for: its
+/// nodes, and the store's guard that is its own way to protect the business.
+pub(super) fn plans(scenario: &Scenario, flags: &Overrides, lock: &str) -> Vec<Plan> {
+    let entry = lock::find(lock);
+    let seeds = flags.seeds(scenario).into_iter();
+    let plans = seeds.map(|seed| {
+        let mut plan = Plan::resolve(scenario, flags, lock, seed);
+        let Some(entry) = entry else {
+            return plan;
+        };
+        plan.topology = match (entry.quorum, plan.topology) {
+            (true, Topology::Single) => QUORUM,
+            (true, quorum) => quorum,
+            (false, _) => Topology::Single,
+        };
+        plan.guard = entry.guard.unwrap_or(plan.guard);
+        plan
+    });
+    plans.collect()
 }
 
 /// How deep a run's folder goes: run, lock, seed.

@@ -16,17 +16,15 @@ use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::report::{Report, Trial, hgrm, json, junit};
 use crate::run;
-use crate::store::Ledger;
-use crate::store::sqlite::{self, Sqlite};
+use crate::store::{Database, Ledger};
 use crate::summary::Summary;
-use crate::topology::{Binary, Single};
+use crate::topology::{Binary, Servers};
 use crate::verdict::Verdict;
 use crate::workload;
 
 /// The files of a trial.
 pub(super) const PLAN: &str = "plan.json";
 pub(super) const HISTORY: &str = "history.jsonl";
-pub(super) const LEDGER: &str = "ledger.sqlite";
 const SERVER_LOG: &str = "server.log";
 
 /// How often progress is looked at.
@@ -67,9 +65,13 @@ pub(super) async fn conduct(
     let [first, ..] = plans else {
         return Err(Failure::usage("no trial was asked for"));
     };
-    warn_of_jitter(first).await;
+    let database = Database::raise(first.store, session.store_url.as_ref());
+    let database = database.await.map_err(Failure::environment)?;
+    if session.progress {
+        warn_of_jitter(first).await;
+    }
     let label = format!("{} / {}", first.scenario, first.lock.kind);
-    let mut progress = Progress::start(label, plans.len());
+    let mut progress = Progress::start(label, plans.len(), session.progress);
     let mut judged = Vec::new();
     let mut trials = Vec::new();
     for plan in plans {
@@ -77,7 +79,11 @@ pub(super) async fn conduct(
             1 => folder.to_owned(),
             _ => folder.join(format!("seed-{}", plan.seed)),
         };
-        let (trial, judgement) = one(plan, binary, &folder, session, &mut progress).await?;
+        let under = Under {
+            binary,
+            database: &database,
+        };
+        let (trial, judgement) = one(plan, &under, &folder, session, &mut progress).await?;
         progress.step();
         judged.push((plan.seed, judgement));
         trials.push(trial);
@@ -86,6 +92,7 @@ pub(super) async fn conduct(
         }
     }
     drop(progress);
+    database.stop().await;
     let mut report = merge(first, &binary.version, &judged, trials);
     // Also when the signal came too late to cut a trial short: it is why the rest was left out.
     report.interrupted = report.interrupted.or(session.interrupted());
@@ -133,9 +140,15 @@ impl Sink {
     }
 }
 
+/// What trials are run with.
+struct Under<'a> {
+    binary: &'a Binary,
+    database: &'a Database,
+}
+
 async fn one(
     plan: &Plan,
-    binary: &Binary,
+    under: &Under<'_>,
     folder: &Path,
     session: &Session,
     progress: &mut Progress,
@@ -144,29 +157,31 @@ async fn one(
         .map_err(|why| Failure::environment(format!("{}: {why}", folder.display())))?;
     let text = serde_json::to_string_pretty(plan).map_err(Failure::environment)?;
     write(&folder.join(PLAN), &(text + "\n"))?;
-    let header = header(plan, binary);
-    let ledger = folder.join(LEDGER);
-    let store = Sqlite::create(&ledger, &plan.workload, plan.guard)
-        .map_err(|why| Failure::environment(format!("{}: {why}", ledger.display())))?;
+    let header = header(plan, under.binary);
     let sink = Sink {
         writer: Writer::create(&folder.join(HISTORY), &header).map_err(Failure::environment)?,
         judge: Judge::new(plan, header.keys.len()),
         summary: Summary::default(),
         violations: progress.violations(),
     };
-    let mut server = Single::start(binary, plan.load.workers)
+    let mut server = Servers::start(under.binary, plan.topology.nodes(), plan.load.workers)
         .await
         .map_err(Failure::environment)?;
+    let redis = server.addresses().first().copied();
+    let opened = under.database.open(plan, folder, redis).await;
+    let opened = opened.map_err(Failure::environment)?;
     let (recorder, drain) = recorder::start(Clock::start(), sink, Sink::take);
     let running = run::run(
         plan,
         &mut server,
-        Box::new(store),
+        opened.store(),
         recorder,
         session.interrupt.clone(),
     );
     let ran = while_showing(running, progress).await;
     let sink = drain.close();
+    let ledger = opened.keep(folder).await;
+    let closed = opened.close().await;
     let log = server.log();
     server.stop().await;
     if let Err(why) = ran {
@@ -174,7 +189,13 @@ async fn one(
         return Err(Failure::environment(why));
     }
     sink.writer.finish().map_err(Failure::environment)?;
-    let ledger = sqlite::ledger(&ledger).map_err(Failure::environment)?;
+    let ledger = match (ledger, closed) {
+        (Ok(ledger), Ok(())) => ledger,
+        (Err(why), _) | (_, Err(why)) => {
+            write(&folder.join(SERVER_LOG), &log)?;
+            return Err(Failure::environment(why));
+        }
+    };
     let (trial, judgement) = judge(plan, folder, sink.judge, ledger, &sink.summary);
     let hgrm = hgrm::render(&sink.summary.lock_wait);
     write(&folder.join("latency.hgrm"), &hgrm)?;

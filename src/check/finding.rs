@@ -25,6 +25,20 @@ pub enum Property {
     Starved,
     /// Units left although customers asked for them to the end and could not get in.
     Unsold,
+    /// A release by who had not acquired.
+    ReleaseUnacquired,
+    /// An acquire by who holds the lock already, and was refused it.
+    NestedAcquire,
+    /// A lease of another length than planned.
+    WrongTtl,
+    /// A renewal that extended another's lease.
+    ForeignRenewal,
+    /// A renewal after the release.
+    RenewalAfterRelease,
+    /// A write after the release.
+    EffectAfterRelease,
+    /// A write although the watchdog had told that the lease was lost.
+    UnheededLoss,
     /// More orders than stock.
     Oversell,
     /// Stock and orders do not add up to the initial stock: a stale write undid others.
@@ -46,13 +60,20 @@ pub enum Side {
 
 impl Property {
     /// All of them.
-    pub const ALL: [Property; 10] = [
+    pub const ALL: [Property; 17] = [
         Property::Overlap,
         Property::ForeignRelease,
         Property::EntryWithoutGrant,
         Property::OrphanKey,
         Property::Starved,
         Property::Unsold,
+        Property::ReleaseUnacquired,
+        Property::NestedAcquire,
+        Property::WrongTtl,
+        Property::ForeignRenewal,
+        Property::RenewalAfterRelease,
+        Property::EffectAfterRelease,
+        Property::UnheededLoss,
         Property::Oversell,
         Property::LostUpdate,
         Property::DoubleProcessing,
@@ -68,6 +89,13 @@ impl Property {
             Property::OrphanKey => "orphan-key",
             Property::Starved => "starved",
             Property::Unsold => "unsold",
+            Property::ReleaseUnacquired => "release-unacquired",
+            Property::NestedAcquire => "nested-acquire",
+            Property::WrongTtl => "wrong-ttl",
+            Property::ForeignRenewal => "foreign-renewal",
+            Property::RenewalAfterRelease => "renewal-after-release",
+            Property::EffectAfterRelease => "effect-after-release",
+            Property::UnheededLoss => "unheeded-loss",
             Property::Oversell => "oversell",
             Property::LostUpdate => "lost-update",
             Property::DoubleProcessing => "double-processing",
@@ -81,7 +109,9 @@ impl Property {
             Property::Oversell
             | Property::LostUpdate
             | Property::DoubleProcessing
-            | Property::NeverProcessed => Side::Business,
+            | Property::NeverProcessed
+            | Property::EffectAfterRelease
+            | Property::UnheededLoss => Side::Business,
             _ => Side::Lock,
         }
     }
@@ -114,6 +144,14 @@ pub enum Cause {
     ReplyLost,
     /// The server evicted the key.
     Evicted,
+    /// A refused acquire was taken for a granted one.
+    DenialIgnored,
+    /// An acquire failed and the section was entered all the same.
+    FailOpen,
+    /// The effect came after the release.
+    EffectAfterRelease,
+    /// The code around the lock makes a mistake.
+    Mistake,
     /// The driver itself was late. Not the lock's fault: such a finding is no violation, and makes
     /// the run inconclusive.
     DriverLag,
@@ -133,6 +171,10 @@ impl Cause {
             Cause::HolderCrashed => "holder-crashed",
             Cause::ReplyLost => "reply-lost",
             Cause::Evicted => "evicted",
+            Cause::DenialIgnored => "denial-ignored",
+            Cause::FailOpen => "fail-open",
+            Cause::EffectAfterRelease => "effect-after-release",
+            Cause::Mistake => "mistake",
             Cause::DriverLag => "driver-lag",
             Cause::Unexplained => "unexplained",
         }

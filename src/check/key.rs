@@ -76,4 +76,16 @@ impl Key {
     pub fn why_vacant(&self) -> Option<Cause> {
         self.left_behind.map(|(_, cause)| cause)
     }
+
+    /// An operation holds it no more; if nobody else does, it is vacant from then on.
+    pub fn leaves(&mut self, op: OpId, at: Time) {
+        let held = self.holders.contains(&op);
+        self.holders.retain(|holder| *holder != op);
+        if held && self.holders.is_empty() {
+            self.vacant_since = Some(at);
+            if let Some(upset) = &mut self.upset {
+                upset.freed.get_or_insert(at);
+            }
+        }
+    }
 }

@@ -10,15 +10,23 @@ use super::scene::Scene;
 use super::{Check, Entry, Outcome};
 use crate::clock::Time;
 use crate::history::event::{Effect, Event, Kind, Stop};
+use crate::scenario::Workload;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "ledger",
     about: "sold <= stock, stock + orders = initial stock, each entry processed exactly once",
-    make: |_| Box::new(LedgerCheck::default()),
+    make: |plan| {
+        Box::new(LedgerCheck {
+            counts_up: matches!(plan.workload, Workload::Counter | Workload::Leader),
+            ..LedgerCheck::default()
+        })
+    },
 };
 
 #[derive(Default)]
 struct LedgerCheck {
+    /// The items are counters: their numbers grow with each write.
+    counts_up: bool,
     /// Rows that the history says were written.
     rows: i64,
     /// Stale writes that gave units back, or did entries again.
@@ -51,6 +59,7 @@ struct Stale {
     harm: i64,
     seen: i64,
     replaced: i64,
+    left: i64,
     cause: Cause,
     witness: Witness,
     name: String,
@@ -70,6 +79,7 @@ impl Check for LedgerCheck {
                 item,
                 seen,
                 replaced,
+                left,
                 effect,
             } => {
                 let writer = scene.op(*op);
@@ -83,7 +93,12 @@ impl Check for LedgerCheck {
                 self.served.insert(*item);
                 // What the guard refused did no harm.
                 if let Some(writer) = writer.filter(|_| *rows > 0) {
-                    self.stale(event.at_ns, writer, *seen, *replaced);
+                    let moved = match self.counts_up {
+                        true => left - replaced,
+                        false => replaced - left,
+                    };
+                    let shift = i64::from(*rows) - moved;
+                    self.stale(event.at_ns, writer, (*seen, *replaced, *left), shift);
                 }
             }
             Kind::StoreFailed { .. } => self.store_failed += 1,
@@ -115,6 +130,13 @@ impl Check for LedgerCheck {
             };
             out.add(finding(Property::LostUpdate, harm, what));
         }
+        if ledger.increments != ledger.counted {
+            let what = format!(
+                "the counter shows {} after {} increments",
+                ledger.counted, ledger.increments
+            );
+            out.add(finding(Property::LostUpdate, &self.given, what));
+        }
         if ledger.double_processed > 0 {
             let what = format!(
                 "{} of {} entries were processed more than once",
@@ -128,7 +150,7 @@ impl Check for LedgerCheck {
         if self.store_failed > 0 {
             out.doubt(format!("the store failed {} times", self.store_failed));
         }
-        let landed = ledger.orders + ledger.postings;
+        let landed = ledger.orders + ledger.postings + ledger.increments;
         if landed != self.rows && !self.crashed {
             out.doubt(format!(
                 "history and ledger disagree: {} rows recorded, {landed} in the ledger",
@@ -140,8 +162,13 @@ impl Check for LedgerCheck {
 
 impl LedgerCheck {
     /// Notes a write if it was stale.
-    fn stale(&mut self, at: Time, writer: &Operation, seen: i64, replaced: i64) {
-        let shift = seen - replaced;
+    fn stale(
+        &mut self,
+        at: Time,
+        writer: &Operation,
+        (seen, replaced, left): (i64, i64, i64),
+        shift: i64,
+    ) {
         let tally = match shift {
             0 => return,
             1.. => &mut self.given,
@@ -152,7 +179,8 @@ impl LedgerCheck {
             harm: shift.abs(),
             seen,
             replaced,
-            cause: writer.overlap.unwrap_or(Cause::Unexplained),
+            left,
+            cause: cause_of(writer),
             witness: writer.witness(Role::Writer, at),
             name: writer.name(),
         });
@@ -193,6 +221,13 @@ impl LedgerCheck {
     }
 }
 
+/// Why a write was stale.
+fn cause_of(writer: &Operation) -> Cause {
+    let late = writer.released.map(|_| Cause::EffectAfterRelease);
+    let cause = late.filter(|_| writer.overlap.is_none());
+    cause.or(writer.overlap).unwrap_or(Cause::Unexplained)
+}
+
 impl Harm {
     fn add(&mut self, stale: Stale) {
         self.writes += 1;
@@ -231,10 +266,7 @@ fn finding(property: Property, harm: &Harm, what: String) -> Finding {
         ),
         _ => format!(
             "{} had read {} and wrote {} over {}",
-            worst.name,
-            worst.seen,
-            worst.seen - 1,
-            worst.replaced
+            worst.name, worst.seen, worst.left, worst.replaced
         ),
     };
     Finding {

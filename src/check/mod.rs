@@ -10,6 +10,7 @@ mod foreign_release;
 mod grant;
 mod key;
 mod ledger;
+mod misuse;
 mod operation;
 mod orphan;
 mod overlap;
@@ -59,10 +60,11 @@ pub struct Entry {
 }
 
 /// Every check there is. The first ones give the later ones their causes.
-pub static ALL: [Entry; 5] = [
+pub static ALL: [Entry; 6] = [
     overlap::ENTRY,
     foreign_release::ENTRY,
     orphan::ENTRY,
+    misuse::ENTRY,
     ledger::ENTRY,
     coverage::ENTRY,
 ];

@@ -35,6 +35,13 @@ pub struct Operation {
     pub seen: Option<i64>,
     /// When it asked to release.
     pub release_asked: Option<Time>,
+    /// When its release was answered.
+    pub released: Option<Time>,
+    /// How its last attempt was answered, if not by a grant: true if it was refused, false if it
+    /// failed.
+    pub denied: Option<bool>,
+    /// Whether its watchdog has told it that the lease is lost.
+    pub told_lost: bool,
     /// Why its section was not its own, if it was not.
     pub overlap: Option<Cause>,
     /// Why its own lock was gone before it released it, if it was.

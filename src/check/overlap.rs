@@ -6,14 +6,23 @@ use super::operation::Operation;
 use super::scene::Scene;
 use super::{Check, Entry};
 use crate::history::event::{Event, Kind};
+use crate::lock;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "overlap",
     about: "one section at a time for each key; nobody enters without a grant",
-    make: |_| Box::new(Overlap),
+    make: |plan| {
+        let lock = lock::find(&plan.lock.kind);
+        Box::new(Overlap {
+            promised: lock.is_none_or(|lock| lock.excludes),
+        })
+    },
 };
 
-struct Overlap;
+struct Overlap {
+    /// Whether the lock promises exclusion at all: the alternatives to locking do not.
+    promised: bool,
+}
 
 impl Check for Overlap {
     fn event(&mut self, event: &Event, scene: &mut Scene, out: &mut Findings) {
@@ -33,7 +42,9 @@ impl Check for Overlap {
             .collect();
         for holder in &beside {
             let loss = cause::of_overlap(scene, holder, &intruder);
-            out.add(finding(event, holder, &intruder, &loss));
+            if self.promised {
+                out.add(finding(event, holder, &intruder, &loss));
+            }
             scene.note_overlap(holder.op, loss.cause);
             scene.note_overlap(op, loss.cause);
             scene.note_loss(loss.loser, loss.cause);
@@ -82,7 +93,11 @@ fn why(loss: &Loss) -> String {
 fn without_grant(event: &Event, intruder: &Operation) -> Finding {
     Finding {
         property: Property::EntryWithoutGrant,
-        cause: Cause::Unexplained,
+        cause: match intruder.denied {
+            Some(true) => Cause::DenialIgnored,
+            Some(false) => Cause::FailOpen,
+            None => Cause::Unexplained,
+        },
         at_ns: event.at_ns,
         summary: format!("{} entered without having the lock", intruder.name()),
         witnesses: vec![intruder.witness(Role::Intruder, event.at_ns)],

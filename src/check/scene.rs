@@ -144,7 +144,8 @@ impl Scene {
     /// Releases by others that may have removed an operation's lock by some time. That includes
     /// those that were asked for and whose answers are still on their way.
     pub fn removals(&self, of: &Operation, by: Time) -> impl Iterator<Item = Removal> {
-        let pending = self.holders(of.key).filter_map(move |op| {
+        let pending = self.holders(of.key).chain(self.unacquired(of.key));
+        let pending = pending.filter_map(move |op| {
             let asked = op.release_asked?;
             self.may_have_lost(op, by)
                 .then(|| self.removal(op, asked, by))
@@ -152,6 +153,17 @@ impl Scene {
         let known = self.key(of.key).map(|key| &key.removals);
         let all = known.into_iter().flatten().copied().chain(pending);
         all.filter(move |removal| of.may_be_hit_by(removal, by))
+    }
+
+    /// Operations that release what they have not acquired, in the order of their numbers, until
+    /// they are answered.
+    fn unacquired(&self, key: u32) -> impl Iterator<Item = &Operation> {
+        let without = |op: &&Operation| op.entered.is_none() && op.grant.is_none();
+        let ops = self.ops.values().filter(move |op| op.key == key);
+        let mut ops: Vec<_> = ops.filter(without).collect();
+        ops.retain(|op| op.release_asked.is_some() && op.released.is_none());
+        ops.sort_unstable_by_key(|op| op.op);
+        ops.into_iter()
     }
 
     /// An operation's release. Whether the driver's lag made it come too late is decided here, for
@@ -173,8 +185,9 @@ impl Scene {
 
     /// Whether an operation may have lost its lock by some time, as far as answered calls tell.
     fn may_have_lost(&self, op: &Operation, by: Time) -> bool {
+        // Who has acquired nothing can only remove another's.
         let Some(grant) = &op.grant else {
-            return false;
+            return true;
         };
         let removals = self.key(op.key).map(|key| &key.removals);
         // What was found gone only after it asked to release may be gone by its own release.
@@ -234,11 +247,18 @@ impl Scene {
                 op.asked = Some(at);
                 op.asking = true;
             }),
-            Kind::Denied { op } | Kind::AcquireFailed { op, .. } => {
-                self.with(*op, |op| op.asking = false);
-            }
+            Kind::Denied { op } => self.with(*op, |op| {
+                op.asking = false;
+                op.denied = Some(true);
+            }),
+            Kind::AcquireFailed { op, .. } => self.with(*op, |op| {
+                op.asking = false;
+                op.denied = Some(false);
+            }),
             Kind::AcquireUnknown { op, .. } => self.maybe_granted(*op, at),
-            Kind::Granted { op, ttl_ns, locked } => {
+            Kind::Granted {
+                op, ttl_ns, locked, ..
+            } => {
                 self.granted(*op, ttl_ns.map(Duration::from_nanos), *locked, at);
             }
             Kind::Entered { op } => self.entered(*op, at),
@@ -252,7 +272,10 @@ impl Scene {
             Kind::RenewalAsked { op } => self.with_grant(*op, |grant| grant.renewal_asked(at)),
             Kind::Renewed { op } => self.with_grant(*op, |grant| grant.renewed(at)),
             Kind::RenewalFailed { op, .. } => self.with_grant(*op, Grant::renewal_failed),
-            Kind::LeaseLost { op } => self.with_grant(*op, |grant| grant.lease_lost(at)),
+            Kind::LeaseLost { op } => {
+                self.with_grant(*op, |grant| grant.lease_lost(at));
+                self.with(*op, |op| op.told_lost = true);
+            }
             Kind::ReleaseAsked { op } => self.with(*op, |op| op.release_asked = Some(at)),
             Kind::Frozen { instance } => {
                 self.frozen.entry(*instance).or_insert(at);
@@ -274,9 +297,9 @@ impl Scene {
                 if matches!(outcome, Release::Removed | Release::Unknown(_)) {
                     self.remember_removal(*op, at);
                 }
-                self.end(*op, at, None);
+                self.released(*op, at, outcome);
             }
-            Kind::GaveUp { op, .. } => self.end(*op, at, None),
+            Kind::Done { op } | Kind::GaveUp { op, .. } => self.end(*op, at, None),
             Kind::Crashed { instance } => {
                 let dead = self.ops.values().filter(|op| op.instance == *instance);
                 let mut dead: Vec<_> = dead.map(|op| op.op).collect();
@@ -326,6 +349,9 @@ impl Scene {
             work: None,
             seen: None,
             release_asked: None,
+            released: None,
+            denied: None,
+            told_lost: false,
             overlap: None,
             lost: None,
         };
@@ -400,8 +426,23 @@ impl Scene {
             return;
         };
         operation.asking = false;
+        operation.denied = Some(false);
         if let Some(key) = self.keys.get_mut(operation.key as usize) {
             key.leave_behind(at, cause);
+        }
+    }
+
+    /// It holds the lock no more. What it still does (a mistake) is watched until it is done.
+    fn released(&mut self, op: OpId, at: Time, outcome: &Release) {
+        if matches!(outcome, Release::StillHeld(_)) {
+            return;
+        }
+        let Some(operation) = self.ops.get_mut(&op) else {
+            return;
+        };
+        operation.released = Some(at);
+        if let Some(key) = self.keys.get_mut(operation.key as usize) {
+            key.leaves(op, at);
         }
     }
 
@@ -413,18 +454,12 @@ impl Scene {
             return;
         };
         let held = key.holders.contains(&op);
-        key.holders.retain(|holder| *holder != op);
+        key.leaves(op, at);
         // A crashed operation that was still asking may have been granted.
         if let Some(cause) = cause
             && (held || operation.asking)
         {
             key.leave_behind(at, cause);
-        }
-        if held && key.holders.is_empty() {
-            key.vacant_since = Some(at);
-            if let Some(upset) = &mut key.upset {
-                upset.freed.get_or_insert(at);
-            }
         }
     }
 
@@ -479,7 +514,7 @@ mod tests {
     /// An operation that outlives its lease, in an instance that freezes, under a driver that lags.
     fn whole_life(op: OpId) -> Vec<Kind> {
         let (instance, worker, key) = (0, 0, 0);
-        let (ttl_ns, locked) = (Some(1), true);
+        let (ttl_ns, locked, fence) = (Some(1), true, None);
         let outcome = Release::Removed;
         vec![
             Kind::Arrived {
@@ -489,7 +524,12 @@ mod tests {
                 key,
             },
             Kind::Asked { op },
-            Kind::Granted { op, ttl_ns, locked },
+            Kind::Granted {
+                op,
+                ttl_ns,
+                locked,
+                fence,
+            },
             Kind::Entered { op },
             Kind::Frozen { instance },
             Kind::Thawed { instance },
@@ -501,6 +541,7 @@ mod tests {
             Kind::Left { op },
             Kind::ReleaseAsked { op },
             Kind::Released { op, outcome },
+            Kind::Done { op },
         ]
     }
 

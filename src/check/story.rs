@@ -240,6 +240,7 @@ impl Story {
                 format!("{who} releases, and its token does not match: nothing is removed")
             }
             Release::Nothing => format!("{who} is through"),
+            Release::StillHeld(holds) => format!("{who} gives one hold back; {holds} are left"),
             Release::Failed(error) => format!("{who}'s release fails: {error}"),
             Release::Unknown(error) => format!("{who}'s release is not answered: {error}"),
         }

@@ -11,7 +11,7 @@ Exit codes:
 
 First steps:
   oversold doctor                                  what this machine has
-  oversold compare scenarios/incident-137.toml     six locks in one table
+  oversold compare scenarios/incident-137.toml     all locks in one table
   oversold run scenarios                           the gate for CI";
 
 pub(super) const RUN: &str = "\
@@ -40,6 +40,20 @@ Exit codes:
 Examples:
   oversold compare scenarios/incident-137.toml
   oversold compare scenarios/gc-pause.toml --locks token-lua,token-lua-watchdog --trials 5";
+
+pub(super) const MATRIX: &str = "\
+Exit codes:
+  0    every cell as expected
+  10   correctness violated (or an expected violation not found)
+  4    inconclusive: a cell cannot answer the question
+  2    wrong usage, or an invalid scenario (nothing was run)
+  3    environment: no server, port, permission or disk
+  130  interrupted (143 by SIGTERM); the cells that are done are kept
+
+Examples:
+  oversold matrix --trials 10
+  oversold matrix --scenarios scenarios/calm.toml,scenarios/gc-pause.toml --locks token-lua,redlock
+  oversold matrix --trials 10 --resume reports/matrix/2026-01-31T12-00-00Z-1";
 
 pub(super) const CHECK: &str = "\
 Exit codes:

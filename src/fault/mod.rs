@@ -3,7 +3,9 @@
 
 mod crash;
 mod freeze;
+mod refuse_writes;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,7 +34,7 @@ pub struct Entry {
 }
 
 /// Every fault there is. (Slow sections are no fault but the section's own distribution.)
-pub static ALL: [Entry; 2] = [freeze::ENTRY, crash::ENTRY];
+pub static ALL: [Entry; 3] = [freeze::ENTRY, crash::ENTRY, refuse_writes::ENTRY];
 
 /// The planned faults of a run, each of which strikes once.
 pub struct Faults {
@@ -40,16 +42,24 @@ pub struct Faults {
     /// How often each point was reached, in the order of [`Point::ALL`].
     reached: [AtomicU64; Point::ALL.len()],
     instances: Arc<dyn Instances>,
+    /// Where the servers listen.
+    servers: Vec<SocketAddr>,
     recorder: Recorder,
 }
 
 impl Faults {
     /// The faults of a plan, none of which has struck yet.
-    pub fn new(plan: &Plan, instances: Arc<dyn Instances>, recorder: Recorder) -> Arc<Faults> {
+    pub fn new(
+        plan: &Plan,
+        instances: Arc<dyn Instances>,
+        servers: Vec<SocketAddr>,
+        recorder: Recorder,
+    ) -> Arc<Faults> {
         Arc::new(Faults {
             plan: plan.faults.clone(),
             reached: Default::default(),
             instances,
+            servers,
             recorder,
         })
     }
@@ -86,6 +96,9 @@ impl Faults {
         match self.plan[fault].how {
             How::Crash => crash::strike(self, number, instance),
             How::Freeze { for_ns } => freeze::strike(self, number, instance, for_ns),
+            How::RefuseWrites { for_ns } => {
+                refuse_writes::strike(self, number, for_ns);
+            }
         }
     }
 

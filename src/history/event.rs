@@ -47,6 +47,9 @@ pub enum Kind {
         ttl_ns: Option<u64>,
         /// Whether a server was asked at all (`none` grants to itself).
         locked: bool,
+        /// The fencing token, where the lock draws one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fence: Option<i64>,
     },
     /// The server refused it: somebody else holds the key.
     Denied {
@@ -105,6 +108,8 @@ pub enum Kind {
         seen: i64,
         /// What the store held just before the write: other than `seen` if the write was stale.
         replaced: i64,
+        /// What it holds now.
+        left: i64,
         /// What became of it.
         effect: Effect,
     },
@@ -140,12 +145,17 @@ pub enum Kind {
         /// The operation.
         op: OpId,
     },
-    /// The release was answered. The operation ends.
+    /// The release was answered.
     Released {
         /// The operation.
         op: OpId,
         /// By what.
         outcome: Release,
+    },
+    /// The operation has come to its end: nothing of it goes on but what a mistake leaves behind.
+    Done {
+        /// The operation.
+        op: OpId,
     },
     /// The section ended in an error of the store; the release follows.
     StoreFailed {
@@ -269,6 +279,8 @@ pub enum Release {
     Gone,
     /// The key holds another's token and was left alone.
     NotMine,
+    /// One hold was given back, and so many are left.
+    StillHeld(u32),
     /// Nothing to release (`none`).
     Nothing,
     /// It failed and surely changed nothing.

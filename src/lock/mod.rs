@@ -2,7 +2,12 @@
 //! through [`Call`] (commands, and the points at which a fault may strike), so that a driver can
 //! step it one command at a time.
 
+mod fair;
+mod fenced;
+mod fixed_token_lua;
 mod none;
+mod redlock;
+mod reentrant_watchdog;
 mod set_nx_ex_del;
 mod setnx_expire_del;
 mod token_get_del;
@@ -15,13 +20,14 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::client::{Conn, Outcome, Script};
+use crate::clock::Clock;
 use crate::history::event::Release;
-use crate::scenario::Point;
+use crate::scenario::{Guard, Point};
 
 /// A future on its own, as trait objects need it.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A strategy to acquire, keep and release a lock on one key of one Redis.
+/// A strategy to acquire, keep and release a lock on one key.
 pub trait Lock: Debug + Send + Sync {
     /// Asks once for the lock; never waits for it.
     fn acquire<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, Acquire>;
@@ -29,10 +35,26 @@ pub trait Lock: Debug + Send + Sync {
     /// Gives the lock back, as this lock does it. Called once after each grant.
     fn release<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, Release>;
 
+    /// The caller gives up waiting: what its attempts left behind (a place in a queue) goes.
+    fn abandon<'a>(&'a self, _call: &'a Call<'a>) -> Boxed<'a, ()> {
+        Box::pin(async {})
+    }
+
     /// How the lease is kept alive while the section runs; without it, it is not.
     fn watchdog(&self) -> Option<&dyn Watchdog> {
         None
     }
+
+    /// How a waiter hears that the lock was released; without it, it can only ask again.
+    fn wake_up(&self) -> Option<&dyn WakeUp> {
+        None
+    }
+}
+
+/// A lock whose release tells its waiters.
+pub trait WakeUp: Debug + Send + Sync {
+    /// The channel on which a waiter for the key hears of its release.
+    fn channel(&self, key: &str) -> String;
 }
 
 /// A lease that is renewed in the background.
@@ -48,18 +70,38 @@ pub trait Watchdog: Debug + Send + Sync {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Acquire {
     /// It has the lock.
-    Granted {
-        /// How long the lease lives without renewal, if it ends at all.
-        ttl: Option<Duration>,
-        /// Whether a server granted it.
-        locked: bool,
-    },
+    Granted(Lease),
     /// Another one has it.
     Denied,
     /// The attempt failed and surely changed nothing.
     Failed(String),
     /// The attempt may have been applied.
     Unknown(String),
+}
+
+/// One grant.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lease {
+    /// How long the lease lives without renewal, if it ends at all.
+    pub ttl: Option<Duration>,
+    /// Whether a server granted it.
+    pub locked: bool,
+    /// The fencing token, where the lock draws one: it grows from grant to grant.
+    pub fence: Option<i64>,
+    /// How long from the grant the holder may rely on it, where that is less than the lease.
+    pub validity: Option<Duration>,
+}
+
+impl Lease {
+    /// A lease on a server's key.
+    pub fn of(ttl: Duration) -> Lease {
+        Lease {
+            ttl: Some(ttl),
+            locked: true,
+            fence: None,
+            validity: None,
+        }
+    }
 }
 
 /// How a renewal was answered.
@@ -75,14 +117,25 @@ pub enum Renewal {
 
 /// What a lock sees of the world during one operation.
 pub struct Call<'a> {
-    /// The worker's connection.
-    pub conn: &'a Conn,
+    /// The worker's connections, one to each node.
+    pub nodes: &'a [Conn],
+    /// The run's clock.
+    pub clock: Clock,
     /// The key to lock.
     pub key: &'a str,
     /// A value unique to this operation.
     pub token: &'a str,
+    /// A value unique to this worker: its operations are the same owner's.
+    pub owner: &'a str,
     /// The points at which a fault may strike.
     pub points: &'a dyn Points,
+}
+
+impl Call<'_> {
+    /// The connection to the one node, or the first.
+    pub fn conn(&self) -> &Conn {
+        &self.nodes[0]
+    }
 }
 
 /// Where an operation says how far it has got, so that a fault can strike there.
@@ -101,18 +154,52 @@ pub struct Entry {
     pub about: &'static str,
     /// Whether it renews its leases.
     pub renews: bool,
+    /// Whether it runs on several independent nodes.
+    pub quorum: bool,
+    /// Whether it promises one section at a time. The alternatives to locking do not.
+    pub excludes: bool,
+    /// Whether a waiter can wait for a message instead of asking again.
+    pub wakes: bool,
+    /// The store's guard that is its own way to protect the business.
+    pub guard: Option<Guard>,
     /// Makes one, with a TTL.
     pub make: fn(Duration) -> Box<dyn Lock>,
 }
 
-/// Every lock there is, from none to the repaired one.
-pub static ALL: [Entry; 6] = [
+impl Entry {
+    /// A lock on one node that promises exclusion, and nothing else special.
+    const fn lock(name: &'static str, make: fn(Duration) -> Box<dyn Lock>) -> Entry {
+        Entry {
+            name,
+            about: "",
+            renews: false,
+            quorum: false,
+            excludes: true,
+            wakes: false,
+            guard: None,
+            make,
+        }
+    }
+}
+
+/// Every lock there is, from none over the broken ones to the best, and the alternatives to
+/// locking after them.
+pub static ALL: [Entry; 15] = [
     none::ENTRY,
     setnx_expire_del::ENTRY,
     set_nx_ex_del::ENTRY,
     token_get_del::ENTRY,
+    fixed_token_lua::ENTRY,
     token_lua::ENTRY,
     token_lua_watchdog::ENTRY,
+    reentrant_watchdog::ENTRY,
+    fair::ENTRY,
+    fenced::ENTRY,
+    redlock::ENTRY,
+    redlock::WATCHDOG,
+    none::CONDITIONAL,
+    none::OPTIMISTIC,
+    none::UNIQUE,
 ];
 
 /// The lock of that name.
@@ -131,13 +218,10 @@ async fn set_nx_px(call: &Call<'_>, value: &str, ttl: Duration) -> Acquire {
     let mut set = redis::cmd("SET");
     set.arg(call.key).arg(value).arg("NX");
     set.arg("PX").arg(milliseconds(ttl));
-    match call.conn.call::<Option<String>>(&set).await {
+    match call.conn().call::<Option<String>>(&set).await {
         Outcome::Done(Some(_)) => {
             call.points.reached(Point::BetweenCommands).await;
-            Acquire::Granted {
-                ttl: Some(ttl),
-                locked: true,
-            }
+            Acquire::Granted(Lease::of(ttl))
         }
         Outcome::Done(None) => Acquire::Denied,
         Outcome::Refused(error) => Acquire::Failed(error),
@@ -149,7 +233,7 @@ async fn set_nx_px(call: &Call<'_>, value: &str, ttl: Duration) -> Acquire {
 async fn del(call: &Call<'_>) -> Release {
     let mut del = redis::cmd("DEL");
     del.arg(call.key);
-    match call.conn.call::<i64>(&del).await {
+    match call.conn().call::<i64>(&del).await {
         Outcome::Done(0) => Release::Gone,
         Outcome::Done(_) => Release::Removed,
         Outcome::Refused(error) => Release::Failed(error),
@@ -173,13 +257,28 @@ if redis.call('get', KEYS[1]) == ARGV[1] then
 end
 return 0";
 
-async fn compare_and_delete(call: &Call<'_>, script: &Script) -> Release {
-    match call.conn.eval(script, call.key, &[call.token]).await {
+async fn compare_and_delete(call: &Call<'_>, script: &Script, token: &str) -> Release {
+    released(call.conn().eval(script, &[call.key], &[token]).await)
+}
+
+/// What the answer of a compare-and-delete says.
+fn released(answer: Outcome<i64>) -> Release {
+    match answer {
         Outcome::Done(1) => Release::Removed,
         Outcome::Done(0) => Release::NotMine,
         Outcome::Done(_) => Release::Gone,
         Outcome::Refused(error) => Release::Failed(error),
         Outcome::Unknown(error) => Release::Unknown(error),
+    }
+}
+
+async fn compare_and_extend(call: &Call<'_>, script: &Script, ttl: Duration) -> Renewal {
+    let ttl = milliseconds(ttl).to_string();
+    let arguments = [call.token, ttl.as_str()];
+    match call.conn().eval(script, &[call.key], &arguments).await {
+        Outcome::Done(1) => Renewal::Extended,
+        Outcome::Done(_) => Renewal::Lost,
+        Outcome::Refused(error) | Outcome::Unknown(error) => Renewal::Failed(error),
     }
 }
 

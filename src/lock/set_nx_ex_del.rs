@@ -10,10 +10,8 @@ use super::{Acquire, Boxed, Call, Entry, Lock, del, set_nx_px};
 use crate::history::event::Release;
 
 pub(super) const ENTRY: Entry = Entry {
-    name: "set-nx-ex-del",
     about: "SET NX PX with a fixed value, then DEL",
-    renews: false,
-    make: |ttl| Box::new(SetNxExDel { ttl }),
+    ..Entry::lock("set-nx-ex-del", |ttl| Box::new(SetNxExDel { ttl }))
 };
 
 #[derive(Debug)]

@@ -7,16 +7,14 @@
 
 use std::time::Duration;
 
-use super::{Acquire, Boxed, Call, Entry, Lock, del, milliseconds};
+use super::{Acquire, Boxed, Call, Entry, Lease, Lock, del, milliseconds};
 use crate::client::Outcome;
 use crate::history::event::Release;
 use crate::scenario::Point;
 
 pub(super) const ENTRY: Entry = Entry {
-    name: "setnx-expire-del",
     about: "SETNX, then PEXPIRE, then DEL: the lock of the 137-of-100 incident",
-    renews: false,
-    make: |ttl| Box::new(SetnxExpireDel { ttl }),
+    ..Entry::lock("setnx-expire-del", |ttl| Box::new(SetnxExpireDel { ttl }))
 };
 
 #[derive(Debug)]
@@ -28,7 +26,7 @@ impl SetnxExpireDel {
     async fn acquire(&self, call: &Call<'_>) -> Acquire {
         let mut setnx = redis::cmd("SETNX");
         setnx.arg(call.key).arg(call.token);
-        match call.conn.call::<bool>(&setnx).await {
+        match call.conn().call::<bool>(&setnx).await {
             Outcome::Done(true) => {}
             Outcome::Done(false) => return Acquire::Denied,
             Outcome::Refused(error) => return Acquire::Failed(error),
@@ -39,11 +37,14 @@ impl SetnxExpireDel {
         let mut expire = redis::cmd("PEXPIRE");
         expire.arg(call.key).arg(milliseconds(self.ttl));
         // As in the incident, nobody looks at this answer; whether the lease ends depends on it.
-        let ttl = match call.conn.call::<bool>(&expire).await {
+        let ttl = match call.conn().call::<bool>(&expire).await {
             Outcome::Done(true) => Some(self.ttl),
             _ => None,
         };
-        Acquire::Granted { ttl, locked: true }
+        Acquire::Granted(Lease {
+            ttl,
+            ..Lease::of(self.ttl)
+        })
     }
 }
 

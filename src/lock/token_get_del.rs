@@ -11,10 +11,8 @@ use crate::client::Outcome;
 use crate::history::event::Release;
 
 pub(super) const ENTRY: Entry = Entry {
-    name: "token-get-del",
     about: "SET NX PX with a token; GET, compare, DEL: not atomic",
-    renews: false,
-    make: |ttl| Box::new(TokenGetDel { ttl }),
+    ..Entry::lock("token-get-del", |ttl| Box::new(TokenGetDel { ttl }))
 };
 
 #[derive(Debug)]
@@ -26,7 +24,7 @@ impl TokenGetDel {
     async fn release(&self, call: &Call<'_>) -> Release {
         let mut get = redis::cmd("GET");
         get.arg(call.key);
-        match call.conn.call::<Option<String>>(&get).await {
+        match call.conn().call::<Option<String>>(&get).await {
             Outcome::Done(Some(held)) if held == call.token => del(call).await,
             Outcome::Done(Some(_)) => Release::NotMine,
             Outcome::Done(None) => Release::Gone,

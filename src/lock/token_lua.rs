@@ -12,15 +12,13 @@ use crate::client::Script;
 use crate::history::event::Release;
 
 pub(super) const ENTRY: Entry = Entry {
-    name: "token-lua",
     about: "SET NX PX with a token; released by a compare-and-delete script",
-    renews: false,
-    make: |ttl| {
+    ..Entry::lock("token-lua", |ttl| {
         Box::new(TokenLua {
             ttl,
             release: Script::new(COMPARE_AND_DELETE),
         })
-    },
+    })
 };
 
 #[derive(Debug)]
@@ -35,6 +33,6 @@ impl Lock for TokenLua {
     }
 
     fn release<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, Release> {
-        Box::pin(compare_and_delete(call, &self.release))
+        Box::pin(compare_and_delete(call, &self.release, call.token))
     }
 }

@@ -11,22 +11,21 @@ use std::time::Duration;
 
 use super::{
     Acquire, Boxed, COMPARE_AND_DELETE, COMPARE_AND_EXTEND, Call, Entry, Lock, Renewal, Watchdog,
-    compare_and_delete, milliseconds, set_nx_px,
+    compare_and_delete, compare_and_extend, set_nx_px,
 };
-use crate::client::{Outcome, Script};
+use crate::client::Script;
 use crate::history::event::Release;
 
 pub(super) const ENTRY: Entry = Entry {
-    name: "token-lua-watchdog",
     about: "token-lua, and a watchdog that renews the lease every TTL/3",
     renews: true,
-    make: |ttl| {
+    ..Entry::lock("token-lua-watchdog", |ttl| {
         Box::new(TokenLuaWatchdog {
             ttl,
             release: Script::new(COMPARE_AND_DELETE),
             extend: Script::new(COMPARE_AND_EXTEND),
         })
-    },
+    })
 };
 
 #[derive(Debug)]
@@ -36,25 +35,13 @@ struct TokenLuaWatchdog {
     extend: Script,
 }
 
-impl TokenLuaWatchdog {
-    async fn extend(&self, call: &Call<'_>) -> Renewal {
-        let ttl = milliseconds(self.ttl).to_string();
-        let arguments = [call.token, ttl.as_str()];
-        match call.conn.eval(&self.extend, call.key, &arguments).await {
-            Outcome::Done(1) => Renewal::Extended,
-            Outcome::Done(_) => Renewal::Lost,
-            Outcome::Refused(error) | Outcome::Unknown(error) => Renewal::Failed(error),
-        }
-    }
-}
-
 impl Lock for TokenLuaWatchdog {
     fn acquire<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, Acquire> {
         Box::pin(set_nx_px(call, call.token, self.ttl))
     }
 
     fn release<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, Release> {
-        Box::pin(compare_and_delete(call, &self.release))
+        Box::pin(compare_and_delete(call, &self.release, call.token))
     }
 
     fn watchdog(&self) -> Option<&dyn Watchdog> {
@@ -68,6 +55,6 @@ impl Watchdog for TokenLuaWatchdog {
     }
 
     fn renew<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, Renewal> {
-        Box::pin(self.extend(call))
+        Box::pin(compare_and_extend(call, &self.extend, self.ttl))
     }
 }

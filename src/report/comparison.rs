@@ -5,7 +5,7 @@ use std::ops::Range;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
-use super::json::{Report, Trial};
+use super::json::{Business, Report, Trial};
 use super::statistics::spread;
 use super::terminal::{heading, rounded};
 use crate::check::Property;
@@ -25,9 +25,10 @@ pub fn comparison(reports: &[Report]) -> String {
         return String::new();
     };
     let mut trials = reports.iter().flat_map(|report| &report.trials);
-    let (done, damage) = match trials.any(|trial| trial.ledger.entries > 0) {
-        true => ("\nposted", "doub\nled"),
-        false => ("\norders", "over\nsold"),
+    let (done, damage) = match trials.next().map_or(Business::Sale, Trial::business) {
+        Business::Sale => ("\norders", "over\nsold"),
+        Business::Entries => ("\nposted", "doub\nled"),
+        Business::Counter => ("incre-\nments", "\nlost"),
     };
     let header = [
         "\nlock",
@@ -84,7 +85,7 @@ fn count(n: f64) -> String {
 }
 
 /// A verdict in at most six characters.
-fn brief(verdict: Verdict) -> &'static str {
+pub(super) fn brief(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "pass",
         Verdict::Fail => "FAIL",
@@ -108,7 +109,7 @@ fn row(report: &Report) -> Vec<String> {
     };
     vec![
         report.lock.clone(),
-        counted(&|trial| trial.ledger.orders + trial.ledger.postings),
+        counted(&|Trial { ledger, .. }| ledger.orders + ledger.postings + ledger.increments),
         counted(&Trial::damage),
         violated(Property::Overlap),
         violated(Property::ForeignRelease),

@@ -96,6 +96,17 @@ pub struct Trial {
     pub elapsed_ns: u64,
 }
 
+/// What a ledger is about, and with it what its damage is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Business {
+    /// Units that are sold.
+    Sale,
+    /// Entries that are processed.
+    Entries,
+    /// A number that grows.
+    Counter,
+}
+
 impl Trial {
     /// A trial's report.
     pub fn new(
@@ -137,9 +148,20 @@ impl Trial {
         !self.violations.is_empty()
     }
 
-    /// What the business lost: units oversold, or entries done twice.
+    /// What the business lost: units oversold, entries done twice, or increments that do not show.
     pub fn damage(&self) -> i64 {
-        self.ledger.oversold + self.ledger.double_processed
+        let ledger = &self.ledger;
+        let lost = (ledger.increments - ledger.counted).abs();
+        ledger.oversold + ledger.double_processed + lost
+    }
+
+    /// What its ledger is about.
+    pub(super) fn business(&self) -> Business {
+        match (self.ledger.stock, self.ledger.entries) {
+            (0, 0) => Business::Counter,
+            (_, 0) => Business::Sale,
+            _ => Business::Entries,
+        }
     }
 
     /// How long it took.

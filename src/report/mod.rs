@@ -5,6 +5,7 @@ mod comparison;
 pub mod hgrm;
 pub mod json;
 pub mod junit;
+pub mod matrix;
 mod statistics;
 pub mod terminal;
 

@@ -5,9 +5,10 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 
-use super::json::{Report, Trial};
+use super::json::{Business, Report, Trial};
 use super::statistics::spread;
 use crate::check::{Property, Side};
+use crate::lock;
 use crate::scenario::Expect;
 use crate::summary::Quantiles;
 use crate::verdict::Verdict;
@@ -107,9 +108,17 @@ fn broken(report: &Report, side: Side) -> String {
         (true, _) if verdict == Verdict::Inconclusive => {
             "nothing wrong was seen, and not enough to tell".to_owned()
         }
-        (true, Side::Lock) => "one section at a time, each released by its owner".to_owned(),
+        (true, Side::Lock) => kept(&report.lock).to_owned(),
         (true, Side::Business) => "the ledger is right".to_owned(),
         (false, _) => words.join(", "),
+    }
+}
+
+/// The promise that a lock kept.
+fn kept(lock: &str) -> &'static str {
+    match lock::find(lock).is_none_or(|lock| lock.excludes) {
+        true => "one section at a time, each released by its owner",
+        false => "it promises no exclusion, and broke nothing else",
     }
 }
 
@@ -144,9 +153,11 @@ fn write_trials(out: &mut String, report: &Report) -> std::fmt::Result {
     let Some([least, low, middle, high, most]) = spread(&damage) else {
         return Ok(());
     };
-    let what = match report.trials.iter().any(|trial| trial.ledger.entries > 0) {
-        true => "doubled ",
-        false => "oversold",
+    let first = report.trials.first();
+    let what = match first.map_or(Business::Sale, Trial::business) {
+        Business::Sale => "oversold",
+        Business::Entries => "doubled ",
+        Business::Counter => "lost    ",
     };
     let each: Vec<_> = damage.iter().map(i64::to_string).collect();
     writeln!(
@@ -206,14 +217,20 @@ fn write_trial(out: &mut String, report: &Report, trial: &Trial) -> std::fmt::Re
 
 fn ledger(trial: &Trial) -> String {
     let ledger = &trial.ledger;
-    match ledger.entries {
-        0 => format!(
+    match trial.business() {
+        Business::Sale => format!(
             "{} orders for {} units: {} oversold, {} unsold",
             ledger.orders, ledger.stock, ledger.oversold, ledger.unsold
         ),
-        entries => format!(
-            "{} postings for {entries} entries: {} processed more than once, {} never",
-            ledger.postings, ledger.double_processed, ledger.never_processed
+        Business::Entries => format!(
+            "{} postings for {} entries: {} processed more than once, {} never",
+            ledger.postings, ledger.entries, ledger.double_processed, ledger.never_processed
+        ),
+        Business::Counter => format!(
+            "{} increments, and the counter shows {}: {} lost",
+            ledger.increments,
+            ledger.counted,
+            trial.damage()
         ),
     }
 }

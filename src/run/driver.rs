@@ -20,7 +20,7 @@ use crate::history::Recorder;
 use crate::history::event::{Kind, Stop};
 use crate::plan::Plan;
 use crate::store::Store;
-use crate::topology::Single;
+use crate::topology::Servers;
 use crate::verdict::Signal;
 use crate::workload;
 
@@ -63,24 +63,30 @@ impl Instances for Lives {
 /// Runs one trial to its end. All that happens goes to `recorder`; `interrupt` may end it early.
 pub async fn run(
     plan: &Plan,
-    server: &mut Single,
-    store: Box<dyn Store>,
+    servers: &mut Servers,
+    store: Arc<dyn Store>,
     recorder: Recorder,
     mut interrupt: watch::Receiver<Option<Signal>>,
 ) -> Result<(), RunError> {
     let lock = lock_of(plan).ok_or_else(|| RunError::NoSuchLock(plan.lock.kind.clone()))?;
     let items = workload::items(&plan.workload);
-    let keys: Vec<String> = (0..items)
-        .map(|item| workload::key_name(&plan.workload, item))
+    let keys: Vec<String> = (0..workload::keys(&plan.workload))
+        .map(|key| workload::key_name(&plan.workload, key))
         .collect();
-    let address = server.address();
-    let conns = connect(plan, address).await?;
+    let addresses = servers.addresses();
+    let nodes = connect(plan, &addresses).await?;
     let lives: Vec<_> = (0..plan.load.instances).map(|_| Life::new()).collect();
-    let faults = Faults::new(plan, Arc::new(Lives(lives.clone())), recorder.clone());
+    let faults = Faults::new(
+        plan,
+        Arc::new(Lives(lives.clone())),
+        addresses.clone(),
+        recorder.clone(),
+    );
     let shared = Arc::new(Shared {
         plan: plan.clone(),
         lock,
         keys,
+        items,
         store,
         recorder,
         load: Load::new(plan.load.operations, items),
@@ -88,7 +94,9 @@ pub async fn run(
     });
     let mut beside = JoinSet::new();
     beside.spawn(lag::watch(shared.recorder.clone(), plan.ttl()));
-    beside.spawn(listen(Arc::clone(&shared), address));
+    for address in &addresses {
+        beside.spawn(listen(Arc::clone(&shared), *address));
+    }
     for (fault, at_ns, instance) in shared.faults.timed() {
         let faults = Arc::clone(&shared.faults);
         beside.spawn(async move {
@@ -96,12 +104,12 @@ pub async fn run(
             faults.strike(fault, instance);
         });
     }
-    let mut instances = start(&shared, conns, &lives);
-    let died = watch_over(&shared, &mut instances, server, &mut interrupt).await;
+    let mut instances = start(&shared, nodes, &lives);
+    let died = watch_over(&shared, &mut instances, servers, &mut interrupt).await;
     drain(&shared, &mut instances).await;
     let looked = match died {
         true => Ok(()),
-        false => look_for_keys(&shared, address).await,
+        false => look_for_keys(&shared, &addresses).await,
     };
     beside.shutdown().await;
     shared.recorder.record(match looked {
@@ -111,24 +119,33 @@ pub async fn run(
     Ok(())
 }
 
-/// Every worker's own connection, made at a pace that the server can follow.
-async fn connect(plan: &Plan, server: SocketAddr) -> Result<Vec<Conn>, RunError> {
+/// Every worker's own connections, one to each node, made at a pace that the servers can follow.
+async fn connect(plan: &Plan, servers: &[SocketAddr]) -> Result<Vec<Arc<[Conn]>>, RunError> {
     let patience = Patience {
         connect: CONNECT,
         response: Duration::from_nanos(plan.lock.response_timeout_ns),
     };
+    let one = async |server: &SocketAddr| {
+        let opened = Conn::open(*server, patience).await;
+        opened.map_err(|error| RunError::Connect(*server, error.to_string()))
+    };
     stream::iter(0..plan.load.workers)
-        .map(|_| Conn::open(server, patience))
+        .map(async |_| {
+            let mut conns = Vec::with_capacity(servers.len());
+            for server in servers {
+                conns.push(one(server).await?);
+            }
+            Ok(Arc::from(conns))
+        })
         .buffered(PACE)
         .try_collect()
         .await
-        .map_err(|error| RunError::Connect(server, error.to_string()))
 }
 
-fn start(shared: &Arc<Shared>, conns: Vec<Conn>, lives: &[Arc<Life>]) -> JoinSet<End> {
-    let mut workers: Vec<Vec<(u32, Conn)>> = lives.iter().map(|_| Vec::new()).collect();
-    for (number, conn) in conns.into_iter().enumerate() {
-        workers[number % lives.len()].push((number as u32, conn));
+fn start(shared: &Arc<Shared>, nodes: Vec<Arc<[Conn]>>, lives: &[Arc<Life>]) -> JoinSet<End> {
+    let mut workers: Vec<Vec<_>> = lives.iter().map(|_| Vec::new()).collect();
+    for (number, nodes) in nodes.into_iter().enumerate() {
+        workers[number % lives.len()].push((number as u32, nodes));
     }
     let mut instances = JoinSet::new();
     for ((number, workers), life) in workers.into_iter().enumerate().zip(lives) {
@@ -154,7 +171,7 @@ fn start(shared: &Arc<Shared>, conns: Vec<Conn>, lives: &[Arc<Life>]) -> JoinSet
 async fn watch_over(
     shared: &Arc<Shared>,
     instances: &mut JoinSet<End>,
-    server: &mut Single,
+    servers: &mut Servers,
     interrupt: &mut watch::Receiver<Option<Signal>>,
 ) -> bool {
     let mut crashed = 0;
@@ -185,7 +202,7 @@ async fn watch_over(
         biased;
         why = shared.load.stopped() => why,
         why = asked => why,
-        why = server.died() => {
+        why = servers.died() => {
             shared.recorder.record(Kind::ServerDied { why });
             Stop::ServerDied
         }
@@ -211,27 +228,25 @@ async fn drain(shared: &Arc<Shared>, instances: &mut JoinSet<End>) {
 
 /// Looks up every lock's key after everybody has stopped: a key that is still there after a whole
 /// TTL, or that has none, was left behind. The error is the server's silence.
-async fn look_for_keys(shared: &Arc<Shared>, server: SocketAddr) -> Result<(), String> {
+async fn look_for_keys(shared: &Arc<Shared>, servers: &[SocketAddr]) -> Result<(), String> {
     let clock = shared.recorder.clock();
     let ended = clock.now();
     let patience = Patience {
         connect: CONNECT,
         response: CONNECT,
     };
-    let conn = Conn::open(server, patience).await;
-    let conn = conn.map_err(|error| error.to_string())?;
+    let mut nodes = Vec::new();
+    for server in servers {
+        let conn = Conn::open(*server, patience).await;
+        nodes.push(conn.map_err(|error| error.to_string())?);
+    }
     let longest = shared.plan.ttl() + shared.plan.ttl() / 2;
     let mut left: Vec<u32> = (0..shared.keys.len() as u32).collect();
     loop {
         let mut still = Vec::new();
         let waited = clock.now().since(ended);
         for key in left {
-            let mut pttl = redis::cmd("PTTL");
-            pttl.arg(&shared.keys[key as usize]);
-            let milliseconds = match conn.call::<i64>(&pttl).await {
-                Outcome::Done(milliseconds) => milliseconds,
-                Outcome::Refused(error) | Outcome::Unknown(error) => return Err(error),
-            };
+            let milliseconds = time_to_live(&nodes, &shared.keys[key as usize]).await?;
             match milliseconds {
                 -2 => continue,
                 0.. if waited < longest => still.push(key),
@@ -250,6 +265,22 @@ async fn look_for_keys(shared: &Arc<Shared>, server: SocketAddr) -> Result<(), S
         left = still;
         clock.sleep(LOOK).await;
     }
+}
+
+/// A key's longest time to live on any node, in milliseconds: -1 if it has none, -2 if it is
+/// nowhere (<https://redis.io/docs/latest/commands/pttl/>).
+async fn time_to_live(nodes: &[Conn], key: &str) -> Result<i64, String> {
+    let mut longest = -2;
+    for node in nodes {
+        let mut pttl = redis::cmd("PTTL");
+        pttl.arg(key);
+        match node.call::<i64>(&pttl).await {
+            Outcome::Done(-1) => return Ok(-1),
+            Outcome::Done(milliseconds) => longest = longest.max(milliseconds),
+            Outcome::Refused(error) | Outcome::Unknown(error) => return Err(error),
+        }
+    }
+    Ok(longest)
 }
 
 /// Records what the server itself says of the locks' keys.

@@ -6,5 +6,6 @@ mod freeze;
 mod instance;
 pub mod lag;
 mod load;
+mod worker;
 
 pub use driver::{RunError, run};

@@ -13,6 +13,6 @@ mod times;
 pub use dist::Dist;
 pub use problem::{Invalid, Problem};
 pub use shape::{
-    At, Expect, Fault, Guard, How, Load, Often, Point, Scenario, Store, Topology, Vocabulary, Wait,
-    Workload,
+    At, Expect, Fault, Granularity, Guard, How, Load, Mistake, Often, Point, Scenario, Store,
+    Topology, Vocabulary, Wait, Workload,
 };

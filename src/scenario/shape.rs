@@ -50,6 +50,8 @@ pub struct Scenario {
     pub ttl: Duration,
     /// What a denied worker does.
     pub wait: Wait,
+    /// A mistake that is made around the lock, if one is.
+    pub mistake: Option<Mistake>,
     /// How long a client waits for an answer of Redis; when absent, as long as the TTL.
     pub response_timeout: Option<Duration>,
     /// The database.
@@ -68,6 +70,21 @@ pub struct Scenario {
 pub enum Topology {
     /// One server.
     Single,
+    /// Several independent servers, for a lock on a majority of them.
+    Quorum {
+        /// How many.
+        nodes: u32,
+    },
+}
+
+impl Topology {
+    /// How many servers that is.
+    pub fn nodes(self) -> u32 {
+        match self {
+            Topology::Single => 1,
+            Topology::Quorum { nodes } => nodes,
+        }
+    }
 }
 
 /// Who issues how much.
@@ -91,8 +108,12 @@ pub struct Load {
 pub enum Workload {
     /// Each operation sells one unit of one SKU.
     FlashSale {
-        /// Units in stock at the start.
+        /// Units of each SKU in stock at the start.
         stock: u32,
+        /// Different SKUs.
+        skus: u32,
+        /// What one lock protects.
+        granularity: Granularity,
     },
     /// Each operation processes an account's entries that were not yet processed.
     Reconcile {
@@ -101,6 +122,101 @@ pub enum Workload {
         /// Entries of each account.
         entries: u32,
     },
+    /// Each operation adds one to a counter.
+    Counter,
+    /// Each tick of a schedule must run exactly once, and every instance tries.
+    Cron {
+        /// Ticks in all.
+        ticks: u32,
+        /// The time between two ticks.
+        every_ns: u64,
+    },
+    /// Each operation leads for the length of its section, and adds one to the count of terms.
+    Leader,
+}
+
+/// What one lock protects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Granularity {
+    /// One lock for all SKUs.
+    All,
+    /// A lock for each SKU.
+    Sku,
+}
+
+/// A mistake that people make around a good lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mistake {
+    /// A refused acquire is taken for a granted one.
+    IgnoreDenied,
+    /// The release stands in a `finally` that also runs when nothing was acquired.
+    ReleaseUnacquired,
+    /// The lease is checked once, before the work, and not again before the write.
+    CheckOnce,
+    /// When Redis fails, everybody is let in.
+    FailOpen,
+    /// The holder acquires the lock again, and the lock is not reentrant.
+    Nested,
+    /// Milliseconds are taken for seconds: the lease lives a thousand times too long.
+    TtlTooLong,
+    /// Seconds are taken for milliseconds: the lease lives a thousandth.
+    TtlTooShort,
+    /// The renewal extends the key whoever holds it.
+    RenewBlindly,
+    /// The watchdog goes on after the release.
+    WatchdogNotCancelled,
+    /// The effect is committed after the release.
+    EffectAfterRelease,
+}
+
+impl Mistake {
+    /// All of them.
+    pub const ALL: [Mistake; 10] = [
+        Mistake::IgnoreDenied,
+        Mistake::ReleaseUnacquired,
+        Mistake::CheckOnce,
+        Mistake::FailOpen,
+        Mistake::Nested,
+        Mistake::TtlTooLong,
+        Mistake::TtlTooShort,
+        Mistake::RenewBlindly,
+        Mistake::WatchdogNotCancelled,
+        Mistake::EffectAfterRelease,
+    ];
+
+    /// The word for it in a scenario.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mistake::IgnoreDenied => "ignore-denied",
+            Mistake::ReleaseUnacquired => "release-unacquired",
+            Mistake::CheckOnce => "check-once",
+            Mistake::FailOpen => "fail-open",
+            Mistake::Nested => "nested",
+            Mistake::TtlTooLong => "ttl-too-long",
+            Mistake::TtlTooShort => "ttl-too-short",
+            Mistake::RenewBlindly => "renew-blindly",
+            Mistake::WatchdogNotCancelled => "watchdog-not-cancelled",
+            Mistake::EffectAfterRelease => "effect-after-release",
+        }
+    }
+
+    /// One line for a list.
+    pub fn about(self) -> &'static str {
+        match self {
+            Mistake::IgnoreDenied => "a refused acquire is taken for a granted one",
+            Mistake::ReleaseUnacquired => "a `finally` releases what was never acquired",
+            Mistake::CheckOnce => "the lease is checked before the work, not before the write",
+            Mistake::FailOpen => "when Redis fails, everybody is let in",
+            Mistake::Nested => "the holder acquires again what is not reentrant",
+            Mistake::TtlTooLong => "milliseconds taken for seconds: the TTL times 1000",
+            Mistake::TtlTooShort => "seconds taken for milliseconds: the TTL through 1000",
+            Mistake::RenewBlindly => "the renewal extends the key whoever holds it",
+            Mistake::WatchdogNotCancelled => "the watchdog goes on after the release",
+            Mistake::EffectAfterRelease => "the effect is committed after the release",
+        }
+    }
 }
 
 /// What a denied worker does.
@@ -115,8 +231,15 @@ pub enum Wait {
         every_ns: u64,
         /// How far each wait may lie from `every`, as a fraction of it.
         jitter: f64,
+        /// By how much each wait is longer than the one before, as a factor.
+        backoff: f64,
         /// When the operation ends without the lock.
         give_up_after_ns: u64,
+    },
+    /// Waits for the lock's own message of a release, and asks then.
+    WakeUp {
+        /// When the operation ends without the lock.
+        bound_ns: u64,
     },
 }
 
@@ -126,6 +249,24 @@ pub enum Wait {
 pub enum Store {
     /// Embedded SQLite, in the report folder.
     Sqlite,
+    /// PostgreSQL: a server of the run's own, or the one that `--store-url` names.
+    Postgres,
+    /// The same Redis that holds the locks.
+    Redis,
+}
+
+impl Store {
+    /// All of them.
+    pub const ALL: [Store; 3] = [Store::Sqlite, Store::Postgres, Store::Redis];
+
+    /// The word for it in a scenario.
+    pub fn word(self) -> &'static str {
+        match self {
+            Store::Sqlite => "sqlite",
+            Store::Postgres => "postgres",
+            Store::Redis => "redis",
+        }
+    }
 }
 
 /// The database's own backstop.
@@ -136,6 +277,34 @@ pub enum Guard {
     None,
     /// A unique constraint: a unit is sold, an entry posted, at most once.
     Unique,
+    /// A write with an older fencing token than the last one is refused.
+    Fence,
+    /// A conditional statement: decrement if there is one, post if it is not posted.
+    Conditional,
+    /// Compare-and-set: a write over anything but what was read is refused, and reads again.
+    Optimistic,
+}
+
+impl Guard {
+    /// All of them.
+    pub const ALL: [Guard; 5] = [
+        Guard::None,
+        Guard::Unique,
+        Guard::Fence,
+        Guard::Conditional,
+        Guard::Optimistic,
+    ];
+
+    /// The word for it in a scenario.
+    pub fn word(self) -> &'static str {
+        match self {
+            Guard::None => "none",
+            Guard::Unique => "unique",
+            Guard::Fence => "fence",
+            Guard::Conditional => "conditional",
+            Guard::Optimistic => "optimistic",
+        }
+    }
 }
 
 /// Something done on purpose.
@@ -158,6 +327,11 @@ pub enum How {
     },
     /// The instance's process dies.
     Crash,
+    /// Every server refuses writes, with an error.
+    RefuseWrites {
+        /// For how long.
+        for_ns: u64,
+    },
 }
 
 /// When a fault strikes.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::dist::Dist;
 use super::read::{Field, Table, suggest};
 use super::shape::{
-    At, Expect, Fault, Guard, How, Load, Often, Point, Scenario, Store, Topology, Vocabulary, Wait,
-    Workload,
+    At, Expect, Fault, Granularity, Guard, How, Load, Mistake, Often, Point, Scenario, Store,
+    Topology, Vocabulary, Wait, Workload,
 };
 use super::times::{dist, positive, section_of};
 use crate::clock::nanos;
@@ -38,7 +38,7 @@ pub(super) fn scenario(root: Table<'_>, known: &Vocabulary) -> Option<Scenario> 
     let expect = root.get("expect").map(|field| expectations(&field, known));
     root.finish();
     let (section, heeds_lost_lease) = section?;
-    let (lock, ttl, wait, response_timeout) = lock?;
+    let lock = lock?;
     let (store, guard) = store.unwrap_or(Some((Store::Sqlite, Guard::None)))?;
     Some(Scenario {
         name: name?,
@@ -51,10 +51,11 @@ pub(super) fn scenario(root: Table<'_>, known: &Vocabulary) -> Option<Scenario> 
         workload: workload?,
         section,
         heeds_lost_lease,
-        lock,
-        ttl,
-        wait,
-        response_timeout,
+        lock: lock.kind,
+        ttl: lock.ttl,
+        wait: lock.wait,
+        mistake: lock.mistake,
+        response_timeout: lock.response_timeout,
         store,
         guard,
         faults: faults.unwrap_or(Some(vec![]))?,
@@ -76,9 +77,18 @@ fn file_name(field: Field<'_>) -> Option<String> {
 fn topology(field: &Field<'_>) -> Option<Topology> {
     let table = field.table()?;
     let kind = table.need("kind", "\"single\"");
-    let kind = kind.and_then(|field| field.word(&["single"]));
+    let kind = kind.and_then(|field| field.word(&["single", "quorum"]));
+    let topology = match kind {
+        Some("quorum") => {
+            let nodes = table.get("nodes").map(|field| field.integer(1..=9));
+            nodes.unwrap_or(Some(5)).map(|nodes| Topology::Quorum {
+                nodes: nodes as u32,
+            })
+        }
+        kind => kind.map(|_| Topology::Single),
+    };
     table.finish();
-    kind.map(|_| Topology::Single)
+    topology
 }
 
 /// How many instances there are, for those who name one; and the load.
@@ -117,21 +127,27 @@ fn load_of(table: Table<'_>, instances: Option<u64>, workers: Option<u64>) -> Op
 
 fn workload_of(table: Table<'_>) -> Option<Workload> {
     let kind = table.need("kind", "\"flash-sale\"");
-    let kind = kind.and_then(|field| field.word(&["flash-sale", "reconcile"]));
-    let number = |key, example| {
-        let field = table.need(key, example);
-        field
-            .and_then(|field| field.integer(1..=1_000_000))
-            .map(|n| n as u32)
-    };
+    let kind = kind
+        .and_then(|field| field.word(&["flash-sale", "reconcile", "counter", "cron", "leader"]));
     let workload = match kind {
-        Some("flash-sale") => number("stock", "100").map(|stock| Workload::FlashSale { stock }),
-        Some(_) => {
-            let (accounts, entries) = (number("accounts", "1"), number("entries", "20"));
+        Some("flash-sale") => flash_sale(&table),
+        Some("reconcile") => {
+            let accounts = number(&table, "accounts", "1");
+            let entries = number(&table, "entries", "20");
             accounts
                 .zip(entries)
                 .map(|(accounts, entries)| Workload::Reconcile { accounts, entries })
         }
+        Some("cron") => {
+            let ticks = number(&table, "ticks", "10");
+            let every = table.need("every", "\"60s\"").and_then(|f| positive(&f));
+            ticks.zip(every).map(|(ticks, every)| Workload::Cron {
+                ticks,
+                every_ns: nanos(every),
+            })
+        }
+        Some("counter") => Some(Workload::Counter),
+        Some(_) => Some(Workload::Leader),
         // Without its kind nothing is known about the other keys: no follow-on mistakes.
         None => {
             table.finish_unsure();
@@ -142,21 +158,54 @@ fn workload_of(table: Table<'_>) -> Option<Workload> {
     workload
 }
 
-type LockWords = (String, Duration, Wait, Option<Duration>);
+fn number(table: &Table<'_>, key: &'static str, example: &str) -> Option<u32> {
+    let field = table.need(key, example);
+    let number = field.and_then(|field| field.integer(1..=1_000_000));
+    number.map(|number| number as u32)
+}
+
+fn flash_sale(table: &Table<'_>) -> Option<Workload> {
+    let stock = number(table, "stock", "100");
+    let skus = table.get("skus").map(|field| field.integer(1..=10_000));
+    let granularity = table.get("granularity").map(|f| f.word(&["all", "sku"]));
+    Some(Workload::FlashSale {
+        stock: stock?,
+        skus: skus.unwrap_or(Some(1))? as u32,
+        granularity: match granularity.unwrap_or(Some("sku"))? {
+            "all" => Granularity::All,
+            _ => Granularity::Sku,
+        },
+    })
+}
+
+struct LockWords {
+    kind: String,
+    ttl: Duration,
+    wait: Wait,
+    mistake: Option<Mistake>,
+    response_timeout: Option<Duration>,
+}
 
 fn lock_of(table: Table<'_>, known: &Vocabulary) -> Option<LockWords> {
     let kind = table.need("kind", "\"token-lua\"");
     let kind = kind.and_then(|field| field.word(&known.locks));
     let ttl = table.need("ttl", "\"5s\"").and_then(|f| positive(&f));
     let wait = table.get("wait").map(|field| wait(&field));
+    let mistake = table.get("mistake").map(|field| mistake(&field));
     let timeout = table.get("response_timeout").map(|f| positive(&f));
     table.finish();
-    Some((
-        kind?.to_owned(),
-        ttl?,
-        wait.unwrap_or(Some(Wait::FailFast))?,
-        timeout.map_or(Some(None), |read| read.map(Some))?,
-    ))
+    Some(LockWords {
+        kind: kind?.to_owned(),
+        ttl: ttl?,
+        wait: wait.unwrap_or(Some(Wait::FailFast))?,
+        mistake: mistake.map_or(Some(None), |read| read.map(Some))?,
+        response_timeout: timeout.map_or(Some(None), |read| read.map(Some))?,
+    })
+}
+
+fn mistake(field: &Field<'_>) -> Option<Mistake> {
+    let word = field.word(&Mistake::ALL.map(Mistake::word))?;
+    Mistake::ALL.into_iter().find(|known| known.word() == word)
 }
 
 fn wait(field: &Field<'_>) -> Option<Wait> {
@@ -167,29 +216,41 @@ fn wait(field: &Field<'_>) -> Option<Wait> {
         return field.wrong("\"fail-fast\" or a table with `retry_every` and `give_up_after`");
     }
     let table = field.table()?;
+    if let Some(bound) = table.get("wake_up_within") {
+        let bound = positive(&bound);
+        table.finish();
+        return bound.map(|bound| Wait::WakeUp {
+            bound_ns: nanos(bound),
+        });
+    }
     let every = table.need("retry_every", "\"50ms\"");
     let every = every.and_then(|field| positive(&field));
     let jitter = table.get("jitter").map(|field| field.number(0.0..=1.0));
+    let backoff = table.get("backoff").map(|field| field.number(1.0..=10.0));
     let give_up = table.need("give_up_after", "\"10s\"");
     let give_up = give_up.and_then(|field| positive(&field));
     table.finish();
     Some(Wait::Retry {
         every_ns: nanos(every?),
         jitter: jitter.unwrap_or(Some(0.5))?,
+        backoff: backoff.unwrap_or(Some(1.0))?,
         give_up_after_ns: nanos(give_up?),
     })
 }
 
 fn store_of(table: Table<'_>) -> Option<(Store, Guard)> {
-    let kind = table.get("kind").map(|field| field.word(&["sqlite"]));
-    let guard = table.get("guard").map(|f| f.word(&["none", "unique"]));
+    let kind = table
+        .get("kind")
+        .map(|f| f.word(&Store::ALL.map(Store::word)));
+    let guard = table
+        .get("guard")
+        .map(|f| f.word(&Guard::ALL.map(Guard::word)));
     table.finish();
-    kind.unwrap_or(Some("sqlite"))?;
-    let guard = match guard.unwrap_or(Some("none"))? {
-        "unique" => Guard::Unique,
-        _ => Guard::None,
-    };
-    Some((Store::Sqlite, guard))
+    let kind = kind.unwrap_or(Some("sqlite"))?;
+    let store = Store::ALL.into_iter().find(|store| store.word() == kind)?;
+    let word = guard.unwrap_or(Some("none"))?;
+    let guard = Guard::ALL.into_iter().find(|guard| guard.word() == word)?;
+    Some((store, guard))
 }
 
 fn faults_of(field: &Field<'_>, instances: Option<u64>) -> Option<Vec<Fault>> {
@@ -204,16 +265,17 @@ fn faults_of(field: &Field<'_>, instances: Option<u64>) -> Option<Vec<Fault>> {
 fn fault(field: &Field<'_>, instances: Option<u64>) -> Option<Fault> {
     let table = field.table()?;
     let kind = table.need("kind", "\"freeze\"");
-    let kind = kind.and_then(|field| field.word(&["freeze", "crash"]));
+    let kind = kind.and_then(|field| field.word(&["freeze", "crash", "refuse-writes"]));
     let at = table.need("at", "{ point = \"in-section\", nth = 20 }");
     let at = at.and_then(|field| at_of(field.table()?, instances));
+    let long = || table.need("for", "\"8s\"").and_then(|f| positive(&f));
     let how = match kind {
-        Some("freeze") => table
-            .need("for", "\"8s\"")
-            .and_then(|field| positive(&field))
-            .map(|long| How::Freeze {
-                for_ns: nanos(long),
-            }),
+        Some("freeze") => long().map(|long| How::Freeze {
+            for_ns: nanos(long),
+        }),
+        Some("refuse-writes") => long().map(|long| How::RefuseWrites {
+            for_ns: nanos(long),
+        }),
         Some(_) => Some(How::Crash),
         None => {
             table.finish_unsure();

@@ -1,7 +1,27 @@
 //! The database of the business: what an operation reads and writes there, and the ledger that is
-//! left at the end. Guards are the database's own constraints, never code above it.
+//! left at the end.
+//!
+//! Every store knows the same guards, and each is the database's own doing, never code above it:
+//!
+//! | guard | SQL | Redis |
+//! |---|---|---|
+//! | `none` | what was seen, changed, is written over whatever is there | the same, in one script |
+//! | `unique` | a unique index: a unit has one order, an entry one posting, a value one increment | `HSETNX` of that name |
+//! | `fence` | `UPDATE ... WHERE fence <= :token`: an older grant's write is refused | the script compares |
+//! | `conditional` | `units - 1 WHERE units > 0`, `value + 1`, entries `WHERE processed = 0` | the script's condition |
+//! | `optimistic` | `UPDATE ... WHERE version = :seen` | `WATCH`, `MULTI`, `EXEC` |
+//!
+//! A write changes the item and adds its row, both or neither. It runs to its end even when its
+//! instance stands still or has died: so does a statement that a real process has sent.
 
+mod database;
+mod jobs;
+pub mod postgres;
+pub mod redis;
+mod shape;
 pub mod sqlite;
+
+pub use database::{Database, Opened, StoreUrl, ledger_file, stored_ledger};
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,11 +38,23 @@ pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A database that the section reads and writes in two statements of its own: a transaction
 /// around both would hide the race that a lock has to prevent.
 pub trait Store: Send + Sync {
-    /// Units left of an item: in stock, or not yet processed.
-    fn read(&self, item: u32) -> Boxed<'_, Result<i64, StoreError>>;
+    /// What there is of an item: units in stock, entries not yet processed, a counter's value.
+    fn read(&self, item: u32) -> Boxed<'_, Result<Seen, StoreError>>;
 
-    /// Takes what was seen, whatever the store holds by now.
+    /// Acts on what was seen, whatever the store holds by now; its guard may refuse.
     fn write(&self, write: Write) -> Boxed<'_, Result<Written, StoreError>>;
+
+    /// What the business has now.
+    fn ledger(&self) -> Boxed<'_, Result<Ledger, StoreError>>;
+}
+
+/// What was read of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// Units in stock, entries not yet processed, or the counter's value.
+    pub value: i64,
+    /// How often the item was written before; the guard `optimistic` compares it.
+    pub version: i64,
 }
 
 /// One business write.
@@ -39,7 +71,9 @@ pub struct Write {
     /// The item.
     pub item: u32,
     /// What the operation had read of it.
-    pub seen: i64,
+    pub seen: Seen,
+    /// The fencing token of its grant, if it has one.
+    pub fence: Option<i64>,
 }
 
 /// What a business write did.
@@ -47,10 +81,24 @@ pub struct Write {
 pub struct Written {
     /// What the store held just before.
     pub replaced: i64,
-    /// Orders or postings added.
+    /// What it holds now.
+    pub left: i64,
+    /// Orders, postings or increments added.
     pub rows: u32,
-    /// Orders or postings that the guard refused.
+    /// Orders, postings or increments that the guard refused.
     pub rejected: u32,
+}
+
+impl Written {
+    /// A write that the guard refused.
+    pub fn refused(replaced: i64) -> Written {
+        Written {
+            replaced,
+            left: replaced,
+            rows: 0,
+            rejected: 1,
+        }
+    }
 }
 
 /// Why a store did not answer.
@@ -79,4 +127,8 @@ pub struct Ledger {
     pub double_processed: i64,
     /// Entries with none.
     pub never_processed: i64,
+    /// Increments that landed.
+    pub increments: i64,
+    /// What the counters show.
+    pub counted: i64,
 }

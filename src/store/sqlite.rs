@@ -1,30 +1,35 @@
-//! SQLite, embedded: the tables `stock`, `orders`, `accounts`, `entries` and `postings` in
-//! `ledger.sqlite`. One thread owns the connection; SQLite would serialise writers in any case.
+//! SQLite, embedded: the tables of `docs/ledger.md` in `ledger.sqlite`. One thread owns the
+//! connection; SQLite would serialise writers in any case.
 
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, Transaction, params};
+use rusqlite::{Connection, OpenFlags, Transaction, params, params_from_iter};
 use tokio::sync::oneshot;
 
-use super::{Boxed, Ledger, Store, StoreError, Write, Written};
+use super::shape::Shape;
+use super::{Boxed, Ledger, Seen, Store, StoreError, Write, Written};
 use crate::scenario::{Guard, Workload};
 
 /// The tables. `orders.unit` is the number that the stock showed when the order was decided, so
-/// that each unit has a name and a constraint can hold two orders for one unit apart.
+/// that each unit has a name and a constraint can hold two orders for one unit apart; likewise
+/// `increments.seen`.
 const SCHEMA: &str = "
 PRAGMA journal_mode = WAL;
 -- The driver may be killed, the machine will not be: no waiting for the disk.
 PRAGMA synchronous = OFF;
 CREATE TABLE stock (
-  sku INTEGER PRIMARY KEY, initial INTEGER NOT NULL, units INTEGER NOT NULL);
+  sku INTEGER PRIMARY KEY, initial INTEGER NOT NULL, units INTEGER NOT NULL,
+  version INTEGER NOT NULL DEFAULT 0, fence INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE orders (
   id INTEGER PRIMARY KEY, sku INTEGER NOT NULL REFERENCES stock, unit INTEGER NOT NULL,
   operation INTEGER NOT NULL, instance INTEGER NOT NULL, worker INTEGER NOT NULL,
   at_ns INTEGER NOT NULL);
-CREATE TABLE accounts (id INTEGER PRIMARY KEY);
+CREATE TABLE accounts (
+  id INTEGER PRIMARY KEY,
+  version INTEGER NOT NULL DEFAULT 0, fence INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE entries (
   id INTEGER PRIMARY KEY, account INTEGER NOT NULL REFERENCES accounts,
   processed INTEGER NOT NULL DEFAULT 0);
@@ -33,12 +38,20 @@ CREATE TABLE postings (
   id INTEGER PRIMARY KEY, entry INTEGER NOT NULL REFERENCES entries,
   operation INTEGER NOT NULL, instance INTEGER NOT NULL, worker INTEGER NOT NULL,
   at_ns INTEGER NOT NULL);
+CREATE TABLE counters (
+  id INTEGER PRIMARY KEY, value INTEGER NOT NULL DEFAULT 0,
+  version INTEGER NOT NULL DEFAULT 0, fence INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE increments (
+  id INTEGER PRIMARY KEY, counter INTEGER NOT NULL REFERENCES counters, seen INTEGER NOT NULL,
+  operation INTEGER NOT NULL, instance INTEGER NOT NULL, worker INTEGER NOT NULL,
+  at_ns INTEGER NOT NULL);
 ";
 
 /// Guard `unique`: the idempotency keys.
 const UNIQUE: &str = "
 CREATE UNIQUE INDEX one_order_a_unit ON orders (sku, unit);
 CREATE UNIQUE INDEX one_posting_an_entry ON postings (entry);
+CREATE UNIQUE INDEX one_increment_a_value ON increments (counter, seen);
 ";
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -49,7 +62,8 @@ pub struct Sqlite {
     /// Present until it is dropped.
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
-    workload: Workload,
+    shape: Shape,
+    guard: Guard,
 }
 
 impl Sqlite {
@@ -66,7 +80,8 @@ impl Sqlite {
         Ok(Sqlite {
             jobs: Some(jobs),
             thread: Some(thread),
-            workload: workload.clone(),
+            shape: Shape::of(workload),
+            guard,
         })
     }
 
@@ -108,85 +123,167 @@ fn set_up(connection: &mut Connection, workload: &Workload, guard: Guard) -> rus
         connection.execute_batch(UNIQUE)?;
     }
     let tx = connection.transaction()?;
-    match workload {
-        Workload::FlashSale { stock } => {
-            tx.execute("INSERT INTO stock VALUES (0, ?1, ?1)", [stock])?;
-        }
-        Workload::Reconcile { accounts, entries } => {
-            for account in 0..*accounts {
-                tx.execute("INSERT INTO accounts VALUES (?1)", [account])?;
-                for _ in 0..*entries {
-                    tx.execute("INSERT INTO entries (account) VALUES (?1)", [account])?;
-                }
+    match *workload {
+        Workload::FlashSale { stock, skus, .. } => {
+            for sku in 0..skus {
+                let insert = "INSERT INTO stock (sku, initial, units) VALUES (?1, ?2, ?2)";
+                tx.execute(insert, [sku, stock])?;
             }
+        }
+        Workload::Reconcile { accounts, entries } => add_accounts(&tx, accounts, entries)?,
+        Workload::Cron { ticks, .. } => add_accounts(&tx, ticks, 1)?,
+        Workload::Counter | Workload::Leader => {
+            tx.execute("INSERT INTO counters (id) VALUES (0)", [])?;
         }
     }
     tx.commit()
 }
 
-impl Store for Sqlite {
-    fn read(&self, item: u32) -> Boxed<'_, Result<i64, StoreError>> {
-        match self.workload {
-            Workload::FlashSale { .. } => Box::pin(self.ask(move |c| units(c, item))),
-            Workload::Reconcile { .. } => Box::pin(self.ask(move |c| unprocessed(c, item))),
+fn add_accounts(tx: &Transaction<'_>, accounts: u32, entries: u32) -> rusqlite::Result<()> {
+    for account in 0..accounts {
+        tx.execute("INSERT INTO accounts (id) VALUES (?1)", [account])?;
+        for _ in 0..entries {
+            tx.execute("INSERT INTO entries (account) VALUES (?1)", [account])?;
         }
+    }
+    Ok(())
+}
+
+impl Store for Sqlite {
+    fn read(&self, item: u32) -> Boxed<'_, Result<Seen, StoreError>> {
+        let shape = self.shape;
+        Box::pin(self.ask(move |connection| {
+            Ok(Seen {
+                value: value(connection, shape, item)?,
+                version: version(connection, shape, item)?,
+            })
+        }))
     }
 
     fn write(&self, write: Write) -> Boxed<'_, Result<Written, StoreError>> {
-        match self.workload {
-            Workload::FlashSale { .. } => Box::pin(self.ask(move |c| sell(c, &write))),
-            Workload::Reconcile { .. } => Box::pin(self.ask(move |c| post(c, &write))),
-        }
+        let (shape, guard) = (self.shape, self.guard);
+        Box::pin(self.ask(move |connection| {
+            let tx = connection.transaction()?;
+            let written = match shape {
+                Shape::Stock | Shape::Counter => step(&tx, shape, &write, guard)?,
+                Shape::Entries => post(&tx, &write, guard)?,
+            };
+            // A refused row takes back what came with it.
+            match written.rows {
+                0 => tx.rollback()?,
+                _ => tx.commit()?,
+            }
+            Ok(written)
+        }))
+    }
+
+    fn ledger(&self) -> Boxed<'_, Result<Ledger, StoreError>> {
+        Box::pin(self.ask(|connection| count(connection)))
     }
 }
 
-fn units(connection: &Connection, sku: u32) -> rusqlite::Result<i64> {
-    let mut query = connection.prepare_cached("SELECT units FROM stock WHERE sku = ?1")?;
-    query.query_row([sku], |row| row.get(0))
-}
-
-fn unprocessed(connection: &Connection, account: u32) -> rusqlite::Result<i64> {
-    let mut query = connection
-        .prepare_cached("SELECT count(*) FROM entries WHERE account = ?1 AND processed = 0")?;
-    query.query_row([account], |row| row.get(0))
-}
-
-/// Sets the stock to one less than was seen and inserts an order: both or neither.
-fn sell(connection: &mut Connection, write: &Write) -> rusqlite::Result<Written> {
-    let tx = connection.transaction()?;
-    let replaced = units(&tx, write.item)?;
-    let written = |rows, rejected| Written {
-        replaced,
-        rows,
-        rejected,
+fn value(connection: &Connection, shape: Shape, item: u32) -> rusqlite::Result<i64> {
+    let query = match shape {
+        Shape::Stock => "SELECT units FROM stock WHERE sku = ?1",
+        Shape::Entries => "SELECT count(*) FROM entries WHERE account = ?1 AND processed = 0",
+        Shape::Counter => "SELECT value FROM counters WHERE id = ?1",
     };
-    let insert = "INSERT INTO orders (sku, unit, operation, instance, worker, at_ns)
-                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    let order = params![
+    let mut query = connection.prepare_cached(query)?;
+    query.query_row([item], |row| row.get(0))
+}
+
+fn version(connection: &Connection, shape: Shape, item: u32) -> rusqlite::Result<i64> {
+    let (table, id) = shape.table();
+    let mut query =
+        connection.prepare_cached(&format!("SELECT version FROM {table} WHERE {id} = ?1"))?;
+    query.query_row([item], |row| row.get(0))
+}
+
+/// The statement that changes an item, with the guard's condition in it. ?1 is the item, ?2 what
+/// was seen, ?3 what the guard compares.
+fn update(shape: Shape, guard: Guard) -> String {
+    let (table, id) = shape.table();
+    let change = match (shape, guard) {
+        (Shape::Stock, Guard::Conditional) => ", units = units - 1",
+        (Shape::Stock, _) => ", units = ?2 - 1",
+        (Shape::Counter, Guard::Conditional) => ", value = value + 1",
+        (Shape::Counter, _) => ", value = ?2 + 1",
+        (Shape::Entries, _) => "",
+    };
+    let (fence, only_if) = match (shape, guard) {
+        // Written with the number of its grant, and never over a younger one.
+        (_, Guard::Fence) => (", fence = ?3", " AND fence <= ?3"),
+        (_, Guard::Optimistic) => ("", " AND version = ?3"),
+        (Shape::Stock, Guard::Conditional) => ("", " AND units > 0"),
+        _ => ("", ""),
+    };
+    format!("UPDATE {table} SET version = version + 1{change}{fence} WHERE {id} = ?1{only_if}")
+}
+
+/// Changes an item: true if the database let it.
+fn set(tx: &Transaction<'_>, shape: Shape, write: &Write, guard: Guard) -> rusqlite::Result<bool> {
+    let compared = match guard {
+        Guard::Fence => write.fence.unwrap_or(0),
+        _ => write.seen.version,
+    };
+    let values = [i64::from(write.item), write.seen.value, compared];
+    let mut update = tx.prepare_cached(&update(shape, guard))?;
+    let used = update.parameter_count();
+    Ok(update.execute(params_from_iter(values.into_iter().take(used)))? > 0)
+}
+
+/// One unit sold, or one counted: the number and its row, both or neither.
+fn step(
+    tx: &Transaction<'_>,
+    shape: Shape,
+    write: &Write,
+    guard: Guard,
+) -> rusqlite::Result<Written> {
+    let replaced = value(tx, shape, write.item)?;
+    let insert = match shape {
+        Shape::Counter => {
+            "INSERT INTO increments (counter, seen, operation, instance, worker, at_ns)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+        }
+        _ => {
+            "INSERT INTO orders (sku, unit, operation, instance, worker, at_ns)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+        }
+    };
+    if !set(tx, shape, write, guard)? {
+        return Ok(Written::refused(replaced));
+    }
+    let name = match guard {
+        Guard::Conditional => replaced,
+        _ => write.seen.value,
+    };
+    let row = params![
         write.item,
-        write.seen,
+        name,
         write.op as i64,
         write.instance,
         write.worker,
         write.at.0 as i64
     ];
-    if refused(tx.prepare_cached(insert)?.execute(order))? {
-        tx.rollback()?;
-        return Ok(written(0, 1));
+    if refused(tx.prepare_cached(insert)?.execute(row))? {
+        return Ok(Written::refused(replaced));
     }
-    let update = "UPDATE stock SET units = ?2 WHERE sku = ?1";
-    tx.prepare_cached(update)?
-        .execute(params![write.item, write.seen - 1])?;
-    tx.commit()?;
-    Ok(written(1, 0))
+    Ok(Written {
+        replaced,
+        left: value(tx, shape, write.item)?,
+        rows: 1,
+        rejected: 0,
+    })
 }
 
-/// Posts every entry of the account, which the operation had found unprocessed, and marks them.
-fn post(connection: &mut Connection, write: &Write) -> rusqlite::Result<Written> {
-    let tx = connection.transaction()?;
-    let replaced = unprocessed(&tx, write.item)?;
+/// Posts every entry of the account that the operation had found unprocessed, and marks them.
+fn post(tx: &Transaction<'_>, write: &Write, guard: Guard) -> rusqlite::Result<Written> {
+    let replaced = value(tx, Shape::Entries, write.item)?;
+    if !set(tx, Shape::Entries, write, guard)? {
+        return Ok(Written::refused(replaced));
+    }
     let (mut rows, mut rejected) = (0, 0);
-    for entry in entries(&tx, write.item)? {
+    for (entry, processed) in entries(tx, write.item)? {
         let insert = "INSERT INTO postings (entry, operation, instance, worker, at_ns)
                       VALUES (?1, ?2, ?3, ?4, ?5)";
         let posting = params![
@@ -196,24 +293,26 @@ fn post(connection: &mut Connection, write: &Write) -> rusqlite::Result<Written>
             write.worker,
             write.at.0 as i64
         ];
-        match refused(tx.prepare_cached(insert)?.execute(posting))? {
+        let taken = guard == Guard::Conditional && processed;
+        match taken || refused(tx.prepare_cached(insert)?.execute(posting))? {
             true => rejected += 1,
             false => rows += 1,
         }
     }
-    let update = "UPDATE entries SET processed = 1 WHERE account = ?1";
+    let update = "UPDATE entries SET processed = 1 WHERE account = ?1 AND processed = 0";
     tx.prepare_cached(update)?.execute([write.item])?;
-    tx.commit()?;
     Ok(Written {
         replaced,
+        left: 0,
         rows,
         rejected,
     })
 }
 
-fn entries(tx: &Transaction<'_>, account: u32) -> rusqlite::Result<Vec<i64>> {
-    let mut query = tx.prepare_cached("SELECT id FROM entries WHERE account = ?1")?;
-    query.query_map([account], |row| row.get(0))?.collect()
+fn entries(tx: &Transaction<'_>, account: u32) -> rusqlite::Result<Vec<(i64, bool)>> {
+    let mut query = tx.prepare_cached("SELECT id, processed FROM entries WHERE account = ?1")?;
+    let rows = query.query_map([account], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
 }
 
 /// Whether a constraint refused the row; any other error stays one.
@@ -237,24 +336,32 @@ pub fn ledger(path: &Path) -> Result<Ledger, StoreError> {
     connection
         .busy_timeout(Duration::from_secs(5))
         .map_err(at)?;
+    count(&connection).map_err(at)
+}
+
+fn count(connection: &Connection) -> rusqlite::Result<Ledger> {
     let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
-    let read = || {
-        let stock = count("SELECT coalesce(sum(initial), 0) FROM stock")?;
-        let orders = count("SELECT count(*) FROM orders")?;
-        let posted = "SELECT count(*) FROM postings GROUP BY entry HAVING count(*) > 1";
-        Ok(Ledger {
-            stock,
-            orders,
-            remaining: count("SELECT coalesce(sum(units), 0) FROM stock")?,
-            oversold: (orders - stock).max(0),
-            unsold: (stock - orders).max(0),
-            entries: count("SELECT count(*) FROM entries")?,
-            postings: count("SELECT count(*) FROM postings")?,
-            double_processed: count(&format!("SELECT count(*) FROM ({posted})"))?,
-            never_processed: count(
-                "SELECT count(*) FROM entries WHERE id NOT IN (SELECT entry FROM postings)",
-            )?,
-        })
-    };
-    read().map_err(at)
+    let posted = "SELECT count(*) FROM postings GROUP BY entry HAVING count(*) > 1";
+    // Oversold is counted SKU by SKU: what one has too many does not make up for another.
+    let beyond = "SELECT (SELECT count(*) FROM orders WHERE orders.sku = stock.sku) - initial AS n
+                  FROM stock";
+    Ok(Ledger {
+        stock: count("SELECT coalesce(sum(initial), 0) FROM stock")?,
+        orders: count("SELECT count(*) FROM orders")?,
+        remaining: count("SELECT coalesce(sum(units), 0) FROM stock")?,
+        oversold: count(&format!(
+            "SELECT coalesce(sum(max(n, 0)), 0) FROM ({beyond})"
+        ))?,
+        unsold: count(&format!(
+            "SELECT coalesce(sum(max(-n, 0)), 0) FROM ({beyond})"
+        ))?,
+        entries: count("SELECT count(*) FROM entries")?,
+        postings: count("SELECT count(*) FROM postings")?,
+        double_processed: count(&format!("SELECT count(*) FROM ({posted})"))?,
+        never_processed: count(
+            "SELECT count(*) FROM entries WHERE id NOT IN (SELECT entry FROM postings)",
+        )?,
+        increments: count("SELECT count(*) FROM increments")?,
+        counted: count("SELECT coalesce(sum(value), 0) FROM counters")?,
+    })
 }

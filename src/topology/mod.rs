@@ -2,9 +2,11 @@
 //! keep their files in a temporary folder, and die with the driver however it dies.
 
 mod limits;
+mod postgres;
 mod process;
-mod single;
+mod servers;
 
 pub use limits::{open_file_limit, raise_open_file_limit};
+pub use postgres::{Postgres, PostgresError};
 pub use process::{Binary, StartError, find, looked_for};
-pub use single::Single;
+pub use servers::Servers;

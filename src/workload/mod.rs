@@ -1,7 +1,10 @@
-//! The business in the section: which key an operation locks, which item it reads and writes, and
-//! what these are called. Knows the user's words, not the database.
+//! The business in the section: what an operation is about and when it is due, which key protects
+//! it, and what these are called. Knows the user's words, not the database.
 
-use crate::scenario::Workload;
+use std::time::Duration;
+
+use crate::history::OpId;
+use crate::scenario::{Granularity, Workload};
 
 /// A workload as the registry knows it.
 #[derive(Debug, Clone, Copy)]
@@ -13,22 +16,87 @@ pub struct Entry {
 }
 
 /// Every workload there is.
-pub static ALL: [Entry; 2] = [
+pub static ALL: [Entry; 5] = [
     Entry {
         name: "flash-sale",
-        about: "sell the units of one SKU; counts oversell (stock = units)",
+        about: "sell the units of some SKUs; counts oversell (stock, skus, granularity)",
     },
     Entry {
         name: "reconcile",
-        about: "process each entry of an account once; counts double-processing (accounts, entries)",
+        about: "process each entry of an account once; counts doubles (accounts, entries)",
+    },
+    Entry {
+        name: "counter",
+        about: "add one to a counter; counts lost updates",
+    },
+    Entry {
+        name: "cron",
+        about: "run each tick exactly once, whoever does; twice and never are wrong (ticks, every)",
+    },
+    Entry {
+        name: "leader",
+        about: "lead for the length of a section; at most one at a time",
     },
 ];
 
-/// How many different keys, and as many items, the workload has. Item n is protected by key n.
+/// What one operation is about, and from when on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The item.
+    pub item: u32,
+    /// Since the start of the run.
+    pub due: Duration,
+}
+
+/// What an operation is about: `drawn`, except where the schedule says it.
+pub fn place(workload: &Workload, op: OpId, instances: u32, drawn: u32) -> Place {
+    match *workload {
+        // Every instance tries every tick.
+        Workload::Cron { ticks, every_ns } => {
+            let tick = (op / u64::from(instances.max(1))).min(u64::from(ticks) - 1) as u32;
+            Place {
+                item: tick,
+                due: Duration::from_nanos(every_ns) * tick,
+            }
+        }
+        _ => Place {
+            item: drawn,
+            due: Duration::ZERO,
+        },
+    }
+}
+
+/// How many items there are.
 pub fn items(workload: &Workload) -> u32 {
     match workload {
-        Workload::FlashSale { .. } => 1,
+        Workload::FlashSale { skus, .. } => *skus,
         Workload::Reconcile { accounts, .. } => *accounts,
+        Workload::Cron { ticks, .. } => *ticks,
+        Workload::Counter | Workload::Leader => 1,
+    }
+}
+
+/// How many keys protect them.
+pub fn keys(workload: &Workload) -> u32 {
+    match workload {
+        Workload::FlashSale {
+            granularity: Granularity::All,
+            ..
+        } => 1,
+        _ => items(workload),
+    }
+}
+
+/// The key that protects an item.
+pub fn key_of(workload: &Workload, item: u32) -> u32 {
+    item.min(keys(workload) - 1)
+}
+
+/// How much is left to do of an item that shows this value. A counter is never done.
+pub fn left(workload: &Workload, value: i64) -> i64 {
+    match workload {
+        Workload::Counter | Workload::Leader => 1,
+        _ => value,
     }
 }
 
@@ -37,14 +105,23 @@ pub fn item_name(workload: &Workload, item: u32) -> String {
     match workload {
         Workload::FlashSale { .. } => format!("sku_{}", 10_086 + item),
         Workload::Reconcile { .. } => format!("account_{}", item + 1),
+        Workload::Cron { .. } => format!("tick_{}", item + 1),
+        Workload::Counter => "counter".to_owned(),
+        Workload::Leader => "term".to_owned(),
     }
 }
 
-/// The key of an item's lock.
-pub fn key_name(workload: &Workload, item: u32) -> String {
+/// The name of a lock's key.
+pub fn key_name(workload: &Workload, key: u32) -> String {
     let purpose = match workload {
+        Workload::FlashSale {
+            granularity: Granularity::All,
+            ..
+        } => return "stock:lock:all".to_owned(),
         Workload::FlashSale { .. } => "stock:lock",
         Workload::Reconcile { .. } => "lock:reconcile",
+        Workload::Cron { .. } => "lock:cron",
+        Workload::Counter | Workload::Leader => "lock",
     };
-    format!("{purpose}:{}", item_name(workload, item))
+    format!("{purpose}:{}", item_name(workload, key))
 }

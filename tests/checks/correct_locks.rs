@@ -214,8 +214,13 @@ impl World {
     fn enter(&mut self, now: u64, caller: Caller) {
         let op = caller.op;
         let heard = now + self.draw(WAY);
-        let (ttl_ns, locked) = (Some(TTL), true);
-        self.record(heard, Kind::Granted { op, ttl_ns, locked });
+        let granted = Kind::Granted {
+            op,
+            ttl_ns: Some(TTL),
+            locked: true,
+            fence: None,
+        };
+        self.record(heard, granted);
         self.record(heard, Kind::Entered { op });
         let longest = if self.shape.renews {
             3 * TTL
@@ -318,6 +323,7 @@ impl World {
         };
         let heard = now + self.draw(2 * WAY);
         self.record(heard, Kind::Released { op, outcome });
+        self.record(heard, Kind::Done { op });
         self.begin(worker, heard);
     }
 
@@ -354,7 +360,7 @@ fn judged(shape: &Shape, events: &[Event]) -> Judgement {
 fn stranger(beside: &Section, shape: &Shape, quarter: u64) -> Vec<Event> {
     let op = 1_000_000;
     let (instance, key) = (shape.workers, beside.key);
-    let (ttl_ns, locked) = (Some(TTL), true);
+    let (ttl_ns, locked, fence) = (Some(TTL), true, None);
     let worker = instance;
     let outcome = Release::Gone;
     let kinds = [
@@ -365,11 +371,17 @@ fn stranger(beside: &Section, shape: &Shape, quarter: u64) -> Vec<Event> {
             key,
         },
         Kind::Asked { op },
-        Kind::Granted { op, ttl_ns, locked },
+        Kind::Granted {
+            op,
+            ttl_ns,
+            locked,
+            fence,
+        },
         Kind::Entered { op },
         Kind::Left { op },
         Kind::ReleaseAsked { op },
         Kind::Released { op, outcome },
+        Kind::Done { op },
     ];
     let step = (beside.left - beside.entered) / 40;
     let first = beside.entered + 1 + quarter * 8 * step;

@@ -9,7 +9,7 @@ use oversold::history::event::{Effect, GiveUp, Kind, Release, ServerDid, Stop};
 use oversold::history::{Event, OpId};
 use oversold::lock;
 use oversold::plan::{Overrides, Plan};
-use oversold::scenario::{Scenario, Vocabulary};
+use oversold::scenario::{Scenario, Vocabulary, Workload};
 use oversold::store::Ledger;
 
 /// An operation: its number is its instance's and worker's too.
@@ -176,10 +176,20 @@ impl History {
 
     /// It is granted the lock and has not entered yet.
     pub fn granted_only(self, op: Op) -> History {
+        self.granted_only_for(op, TTL)
+    }
+
+    /// It is granted the lock for so many seconds, and enters its section.
+    pub fn granted_for(self, op: Op, seconds: f64) -> History {
+        self.granted_only_for(op, seconds).enters(op)
+    }
+
+    fn granted_only_for(self, op: Op, seconds: f64) -> History {
         let granted = Kind::Granted {
             op: op.number,
-            ttl_ns: Some((TTL * 1e9) as u64),
+            ttl_ns: Some((seconds * 1e9) as u64),
             locked: true,
+            fence: None,
         };
         self.answered(op, granted)
     }
@@ -190,6 +200,7 @@ impl History {
             op: op.number,
             ttl_ns: None,
             locked: false,
+            fence: None,
         };
         self.answered(op, granted).enters(op)
     }
@@ -214,6 +225,15 @@ impl History {
                 error,
             },
         )
+    }
+
+    /// Its question is answered by an error: it surely has no lock.
+    pub fn acquire_fails(self, op: Op) -> History {
+        let failed = Kind::AcquireFailed {
+            op: op.number,
+            error: "READONLY".to_owned(),
+        };
+        self.answered(op, failed)
     }
 
     pub fn gives_up(self, op: Op) -> History {
@@ -256,12 +276,22 @@ impl History {
         self.wrote(op, seen, seen, Effect::Withheld)
     }
 
+    /// A store without a guard holds afterwards what follows from what was seen; a write that did
+    /// not land changes nothing.
     fn wrote(self, op: Op, seen: i64, replaced: i64, effect: Effect) -> History {
+        let landed = matches!(effect, Effect::Written { rows: 1.., .. });
+        let left = match &self.plan.workload {
+            _ if !landed => replaced,
+            Workload::Reconcile { .. } => 0,
+            Workload::Counter | Workload::Leader => seen + 1,
+            _ => seen - 1,
+        };
         self.record(Kind::Wrote {
             op: op.number,
             item: op.key,
             seen,
             replaced,
+            left,
             effect,
         })
     }
@@ -285,10 +315,24 @@ impl History {
         self.record(Kind::ReleaseAsked { op: op.number })
     }
 
-    /// Its release is answered.
+    /// It gives one hold back and stays in its section.
+    pub fn asks_to_release_inside(self, op: Op) -> History {
+        self.record(Kind::ReleaseAsked { op: op.number })
+    }
+
+    /// Its release is answered, and it has come to its end.
     pub fn release_answered(self, op: Op, outcome: Release) -> History {
+        self.released_only(op, outcome).ends(op)
+    }
+
+    /// Its release is answered, and something of it goes on.
+    pub fn released_only(self, op: Op, outcome: Release) -> History {
         let op = op.number;
         self.record(Kind::Released { op, outcome })
+    }
+
+    pub fn ends(self, op: Op) -> History {
+        self.record(Kind::Done { op: op.number })
     }
 
     /// It leaves its section, and its release removes the key.
@@ -300,6 +344,13 @@ impl History {
         let now = self.now;
         let answered = self.asks_to_release(op).at(now + CALL);
         answered.release_answered(op, outcome).at(now)
+    }
+
+    /// Its release removes the key, and something of it goes on.
+    pub fn releases_and_goes_on(self, op: Op) -> History {
+        let now = self.now;
+        let answered = self.asks_to_release(op).at(now + CALL);
+        answered.released_only(op, Release::Removed).at(now)
     }
 
     pub fn asks_to_renew(self, op: Op) -> History {

@@ -200,7 +200,7 @@ fn who_enters_after_a_refusal_has_no_grant() {
         .at(4.1).enters(B)
         .at(4.2).leaves(B)
         .judged();
-    assert_found(&judged, Property::EntryWithoutGrant, Cause::Unexplained);
+    assert_found(&judged, Property::EntryWithoutGrant, Cause::DenialIgnored);
     assert_not_found(&judged, Property::Overlap);
 }
 

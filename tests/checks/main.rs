@@ -15,3 +15,5 @@ mod causes;
 mod coverage;
 #[rustfmt::skip]
 mod lock;
+#[rustfmt::skip]
+mod misuse;

@@ -30,7 +30,7 @@ pub const VIOLATED: i32 = 10;
 pub const SIGINT: i32 = 130;
 pub const SIGTERM: i32 = 143;
 
-/// The locks that there are.
+/// The older locks: none, the broken ones, and the two that are right.
 pub const LOCKS: [&str; 6] = [
     "none",
     "setnx-expire-del",
@@ -137,7 +137,7 @@ impl Oversold {
         if let Some((soft, hard)) = self.open_files {
             limit_open_files(&mut command, soft, hard);
         }
-        let runs = ["run", "compare", "replay"];
+        let runs = ["run", "compare", "replay", "matrix"];
         if runs.contains(&self.words[0].as_str()) {
             command.arg("--out").arg(&reports);
         }

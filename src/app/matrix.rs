@@ -1,0 +1,187 @@
+//! `oversold matrix`: locks against scenarios, one cell each. A cell's result is kept as soon as it
+//! is done, in a folder of its own, so an interrupted matrix goes on where it was.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt, stream};
+
+use super::session::{Failure, Session, plans, scenarios, worst};
+use super::trial::{conduct, new_folder};
+use crate::lock;
+use crate::plan::{Overrides, Plan};
+use crate::report::{Report, matrix as table};
+use crate::scenario::Scenario;
+use crate::topology::{self, Binary};
+use crate::verdict::Exit;
+
+/// What a matrix is asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// Scenario files and folders.
+    pub scenarios: Vec<PathBuf>,
+    /// The locks; all of them if none is named.
+    pub locks: Vec<String>,
+    /// How many cells run at a time.
+    pub jobs: usize,
+    /// The folder of an earlier matrix that is to be finished.
+    pub resume: Option<PathBuf>,
+}
+
+/// One lock in one scenario.
+struct Cell {
+    plans: Vec<Plan>,
+    folder: PathBuf,
+}
+
+/// Runs every lock in every scenario.
+pub async fn matrix(
+    request: &Request,
+    flags: &Overrides,
+    session: &Session,
+) -> Result<Exit, Failure> {
+    let scenarios = scenarios(&request.scenarios)?;
+    session.check_outputs()?;
+    let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
+    let folder = match &request.resume {
+        Some(folder) => folder.clone(),
+        None => new_folder(&session.out, "matrix", flags.seed.unwrap_or(1))?,
+    };
+    let cells = cells(&scenarios, &request.locks, flags, &folder);
+    let quiet = Session {
+        progress: false,
+        ..session.clone()
+    };
+    let reports = run(cells, request.jobs, &binary, &quiet).await?;
+    session.say(&table::table(&reports));
+    session.say(&format!("files     {}", folder.display()));
+    session.publish(&reports)?;
+    Ok(match session.interrupted() {
+        Some(signal) => Exit::Interrupted(signal),
+        None => worst(&reports),
+    })
+}
+
+fn cells(scenarios: &[Scenario], locks: &[String], flags: &Overrides, folder: &Path) -> Vec<Cell> {
+    let all: Vec<String> = lock::names().into_iter().map(str::to_owned).collect();
+    let locks = if locks.is_empty() { &all } else { locks };
+    let pairs = scenarios
+        .iter()
+        .flat_map(|scenario| locks.iter().map(move |lock| (scenario, lock)));
+    let cells = pairs.map(|(scenario, lock)| Cell {
+        plans: plans(scenario, flags, lock),
+        folder: folder.join(&scenario.name).join(lock),
+    });
+    cells.collect()
+}
+
+/// Runs the cells that have no result yet, some at a time, and gives all results in order.
+async fn run(
+    cells: Vec<Cell>,
+    jobs: usize,
+    binary: &Binary,
+    session: &Session,
+) -> Result<Vec<Report>, Failure> {
+    let mut progress = Progress::start(cells.len());
+    let mut results: Vec<Option<Report>> = cells.iter().map(Cell::kept).collect();
+    let missing = cells
+        .iter()
+        .zip(0..)
+        .filter(|(_, at)| results[*at].is_none());
+    let missing: Vec<_> = missing.collect();
+    progress.skip(cells.len() - missing.len());
+    for (cell, _) in &missing {
+        cell.clear()?;
+    }
+    let running = missing.into_iter().map(async |(cell, at)| {
+        if session.interrupted().is_some() {
+            return Ok(None);
+        }
+        let report = conduct(&cell.plans, binary, &cell.folder, session).await?;
+        Ok(Some((at, report)))
+    });
+    let mut running = std::pin::pin!(stream::iter(running).buffer_unordered(jobs.max(1)));
+    while let Some(done) = running.next().await {
+        if let Some((at, report)) = done? {
+            progress.step(&report);
+            results[at] = Some(report);
+        }
+    }
+    Ok(results.into_iter().flatten().collect())
+}
+
+impl Cell {
+    /// The result of an earlier run of this very cell, if it came to its end.
+    fn kept(&self) -> Option<Report> {
+        let report = self.finished()?;
+        let seeds = report.trials.iter().map(|trial| trial.seed);
+        let same = seeds.eq(self.plans.iter().map(|plan| plan.seed));
+        same.then_some(report)
+    }
+
+    /// What is stored of it, if that came to its end.
+    fn finished(&self) -> Option<Report> {
+        let text = std::fs::read_to_string(self.folder.join("report.json")).ok()?;
+        let report: Report = serde_json::from_str(&text).ok()?;
+        report.interrupted.is_none().then_some(report)
+    }
+
+    /// Removes what an interrupted run of it left behind; a result is never removed.
+    fn clear(&self) -> Result<(), Failure> {
+        let folder = self.folder.display();
+        if self.finished().is_some() {
+            let why = format!("{folder}: holds the result of other seeds");
+            return Err(Failure::usage(why));
+        }
+        match std::fs::remove_dir_all(&self.folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Failure::environment(format!("{folder}: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A line for each cell, with an estimate of the time left.
+struct Progress {
+    began: Instant,
+    cells: usize,
+    done: usize,
+    skipped: usize,
+}
+
+impl Progress {
+    fn start(cells: usize) -> Progress {
+        Progress {
+            began: Instant::now(),
+            cells,
+            done: 0,
+            skipped: 0,
+        }
+    }
+
+    fn skip(&mut self, cells: usize) {
+        (self.done, self.skipped) = (cells, cells);
+    }
+
+    fn step(&mut self, report: &Report) {
+        use std::io::Write;
+        self.done += 1;
+        let took = self.began.elapsed().as_secs_f64() / (self.done - self.skipped) as f64;
+        let left = Duration::from_secs_f64(took * (self.cells - self.done) as f64);
+        // Nobody may listen any more, which is no reason to stop.
+        let _ = writeln!(
+            anstream::stderr(),
+            "{} of {}: {} / {} {} ({} of {} violated); some {:.0?} left",
+            self.done,
+            self.cells,
+            report.scenario,
+            report.lock,
+            report.verdict.word(),
+            report.violated.count,
+            report.violated.of,
+            left
+        );
+    }
+}

@@ -1,0 +1,60 @@
+//! `refuse-writes`: every server answers writes with an error for a while, as a primary does that
+//! has lost its replicas (`min-replicas-to-write`,
+//! <https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>). Reads go on.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Entry, Faults};
+use crate::client::{Conn, Outcome, Patience};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "refuse-writes",
+    about: "every server refuses writes with an error for a while (`for = \"8s\"`)",
+};
+
+/// How long a server may take to be told.
+const PATIENCE: Patience = Patience {
+    connect: Duration::from_secs(2),
+    response: Duration::from_secs(2),
+};
+
+/// Tells the servers now, and tells them otherwise later.
+pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
+    let faults = Arc::clone(faults);
+    tokio::spawn(async move {
+        let wanted = Duration::from_nanos(for_ns);
+        faults.began(fault, format!("servers refuse writes for {wanted:?}"));
+        let mut refused = Vec::new();
+        for server in &faults.servers {
+            refused.extend(refuse(*server, 1).await);
+        }
+        if refused.len() == faults.servers.len() {
+            faults.landed(
+                fault,
+                format!("a write was answered: {}", refused.join("; ")),
+            );
+        }
+        tokio::time::sleep(wanted).await;
+        for server in &faults.servers {
+            refuse(*server, 0).await;
+        }
+        faults.ended(fault);
+    });
+}
+
+/// Sets how many replicas a write needs, of which there are none. Tells the error that a write is
+/// answered with then.
+async fn refuse(server: SocketAddr, replicas: u32) -> Option<String> {
+    let conn = Conn::open(server, PATIENCE).await.ok()?;
+    let mut set = redis::cmd("CONFIG");
+    set.arg("SET").arg("min-replicas-to-write").arg(replicas);
+    let _: Outcome<()> = conn.call(&set).await;
+    let mut probe = redis::cmd("SET");
+    probe.arg("oversold:probe").arg(1).arg("PX").arg(1);
+    match conn.call::<()>(&probe).await {
+        Outcome::Refused(error) => Some(error),
+        _ => None,
+    }
+}

@@ -1,0 +1,154 @@
+//! Redisson's `RLock` on the wire: a hash from owner to hold count, scripts to acquire, renew and
+//! release, and a message that wakes the waiters. A Java service's lock and this one can contend
+//! for the same key (<https://redisson.pro/docs/data-and-services/locks-and-synchronizers/>).
+//!
+//! Commands: if the key is free or the owner's, `HINCRBY key owner 1` and `PEXPIRE`, else the
+//! answer is the `PTTL`; a release takes one off the count and makes the lease full again, and the
+//! last one deletes the key and publishes `0` on `redisson_lock__channel:{key}` (without braces
+//! around a key that has its own); the watchdog renews the lease (30 s by default there) every
+//! third of it while the owner holds. An owner may acquire again what it holds.
+//!
+//! Known failures: as [`token-lua-watchdog`](super::token_lua_watchdog). A lost answer leaves a
+//! hold behind until the lease ends, and it does not end while the same owner, who is let in again,
+//! goes on acquiring.
+
+use std::time::Duration;
+
+use super::{Acquire, Boxed, Call, Entry, Lease, Lock, Renewal, WakeUp, Watchdog, milliseconds};
+use crate::client::{Outcome, Script};
+use crate::history::event::Release;
+use crate::scenario::Point;
+
+/// -1 when acquired (once more), else the milliseconds that the other one's lease still has.
+const ACQUIRE: &str = r"
+if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+  redis.call('hincrby', KEYS[1], ARGV[2], 1)
+  redis.call('pexpire', KEYS[1], ARGV[1])
+  return -1
+end
+return math.max(redis.call('pttl', KEYS[1]), 0)";
+
+/// The holds that are left; -1 if the lock is another's, -2 if there is none.
+const RELEASE: &str = r"
+if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+  return redis.call('exists', KEYS[1]) == 1 and -1 or -2
+end
+local holds = redis.call('hincrby', KEYS[1], ARGV[2], -1)
+if holds > 0 then
+  redis.call('pexpire', KEYS[1], ARGV[1])
+  return holds
+end
+redis.call('del', KEYS[1])
+redis.call('publish', KEYS[2], '0')
+return 0";
+
+/// 1 if the owner still holds it and the lease is full again.
+const EXTEND: &str = r"
+if redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+  return redis.call('pexpire', KEYS[1], ARGV[1])
+end
+return 0";
+
+pub(super) const ENTRY: Entry = Entry {
+    about: "Redisson's protocol: hash of owner to hold count, wake-up by message, watchdog",
+    renews: true,
+    wakes: true,
+    ..Entry::lock("reentrant-watchdog", |ttl| {
+        Box::new(ReentrantWatchdog {
+            ttl,
+            acquire: Script::new(ACQUIRE),
+            release: Script::new(RELEASE),
+            extend: Script::new(EXTEND),
+        })
+    })
+};
+
+#[derive(Debug)]
+struct ReentrantWatchdog {
+    ttl: Duration,
+    acquire: Script,
+    release: Script,
+    extend: Script,
+}
+
+/// Where the waiters of a key hear of its release. A key with a hash tag of its own stays as it is.
+fn channel(key: &str) -> String {
+    match key.contains('{') {
+        true => format!("redisson_lock__channel:{key}"),
+        false => format!("redisson_lock__channel:{{{key}}}"),
+    }
+}
+
+impl ReentrantWatchdog {
+    async fn run(&self, call: &Call<'_>, script: &Script) -> Outcome<i64> {
+        let ttl = milliseconds(self.ttl).to_string();
+        let channel = channel(call.key);
+        let keys = [call.key, channel.as_str()];
+        call.conn().eval(script, &keys, &[&ttl, call.owner]).await
+    }
+
+    async fn acquire(&self, call: &Call<'_>) -> Acquire {
+        match self.run(call, &self.acquire).await {
+            Outcome::Done(-1) => {
+                call.points.reached(Point::BetweenCommands).await;
+                Acquire::Granted(Lease::of(self.ttl))
+            }
+            Outcome::Done(_) => Acquire::Denied,
+            Outcome::Refused(error) => Acquire::Failed(error),
+            Outcome::Unknown(error) => Acquire::Unknown(error),
+        }
+    }
+
+    async fn release(&self, call: &Call<'_>) -> Release {
+        match self.run(call, &self.release).await {
+            Outcome::Done(-2) => Release::Gone,
+            Outcome::Done(-1) => Release::NotMine,
+            Outcome::Done(0) => Release::Removed,
+            Outcome::Done(holds) => Release::StillHeld(holds as u32),
+            Outcome::Refused(error) => Release::Failed(error),
+            Outcome::Unknown(error) => Release::Unknown(error),
+        }
+    }
+
+    async fn extend(&self, call: &Call<'_>) -> Renewal {
+        match self.run(call, &self.extend).await {
+            Outcome::Done(1) => Renewal::Extended,
+            Outcome::Done(_) => Renewal::Lost,
+            Outcome::Refused(error) | Outcome::Unknown(error) => Renewal::Failed(error),
+        }
+    }
+}
+
+impl Lock for ReentrantWatchdog {
+    fn acquire<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, Acquire> {
+        Box::pin(self.acquire(call))
+    }
+
+    fn release<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, Release> {
+        Box::pin(self.release(call))
+    }
+
+    fn watchdog(&self) -> Option<&dyn Watchdog> {
+        Some(self)
+    }
+
+    fn wake_up(&self) -> Option<&dyn WakeUp> {
+        Some(self)
+    }
+}
+
+impl Watchdog for ReentrantWatchdog {
+    fn every(&self) -> Duration {
+        self.ttl / 3
+    }
+
+    fn renew<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, Renewal> {
+        Box::pin(self.extend(call))
+    }
+}
+
+impl WakeUp for ReentrantWatchdog {
+    fn channel(&self, key: &str) -> String {
+        channel(key)
+    }
+}
