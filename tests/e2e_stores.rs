@@ -613,9 +613,10 @@ fn a_killed_driver_leaves_no_postgres() {
         return;
     }
     let place = Place::with_pause("none");
+    // Not below a folder that may be closed to the server's user.
     let temporary = tempfile::Builder::new()
         .prefix("o")
-        .tempdir()
+        .tempdir_in("/tmp")
         .expect("a folder");
     open_to_all(temporary.path());
     let mut driver = start(&place, temporary.path());

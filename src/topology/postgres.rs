@@ -104,8 +104,14 @@ impl Postgres {
     pub async fn start(connections: usize) -> Result<Postgres, PostgresError> {
         let bin = find()?;
         let servant = servant()?;
-        let folder = tempfile::Builder::new().prefix("oversold-pg-").tempdir();
-        let folder = folder.map_err(|why| PostgresError::Io(std::env::temp_dir(), why))?;
+        let base = match servant {
+            Some(_) => open_folder(),
+            None => std::env::temp_dir(),
+        };
+        let folder = tempfile::Builder::new()
+            .prefix("oversold-pg-")
+            .tempdir_in(&base);
+        let folder = folder.map_err(|why| PostgresError::Io(base, why))?;
         let io = |why| PostgresError::Io(folder.path().to_owned(), why);
         if let Some(servant) = &servant {
             let (uid, gid) = (servant.uid.as_raw(), servant.gid.as_raw());
@@ -201,6 +207,20 @@ fn settings(connections: usize) -> [String; 9] {
         "shared_buffers=16MB".to_owned(),
         "unix_socket_permissions=0700".to_owned(),
     ]
+}
+
+/// A folder for temporary ones that another user can get to: root's own may be closed to others.
+fn open_folder() -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let passable = |folder: &Path| {
+        let mode = std::fs::metadata(folder).map(|found| found.permissions().mode());
+        mode.is_ok_and(|mode| mode & 0o001 != 0)
+    };
+    let candidates = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
+    let open = candidates
+        .iter()
+        .find(|folder| folder.ancestors().all(passable));
+    open.unwrap_or(&candidates[0]).clone()
 }
 
 /// Who is to run the server: nobody else, unless the driver is root.
