@@ -13,6 +13,8 @@ use nix::unistd::{Pid, User, geteuid};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
+use super::process::die_with_driver;
+
 /// What is needed of an installation.
 const NAMES: [&str; 2] = ["initdb", "postgres"];
 /// Where distributions put what they leave out of PATH; a folder for each version below.
@@ -248,7 +250,8 @@ fn command(binary: &Path, folder: &Path, servant: Option<&User>) -> Command {
     if let Some(servant) = servant {
         command.uid(servant.uid.as_raw()).gid(servant.gid.as_raw());
     }
-    end_with_driver(&mut command);
+    // SIGQUIT and not SIGKILL: PostgreSQL then ends its children and gives its shared memory back.
+    die_with_driver(command.as_std_mut(), Signal::SIGQUIT);
     command
 }
 
@@ -277,32 +280,6 @@ fn tail(log: &str) -> String {
     let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(3)..].join(" | ")
 }
-
-/// Has the kernel end the child when the driver dies, SIGKILL included. SIGQUIT and not SIGKILL:
-/// PostgreSQL then ends its children and gives its shared memory back.
-#[cfg(target_os = "linux")]
-fn end_with_driver(command: &mut Command) {
-    let driver = nix::unistd::getpid();
-    let before_exec = move || {
-        nix::sys::prctl::set_pdeathsig(Signal::SIGQUIT)?;
-        // The driver may have died before the line above.
-        if nix::unistd::getppid() == driver {
-            Ok(())
-        } else {
-            Err(io::Error::other("the driver has ended"))
-        }
-    };
-    // SAFETY: between fork and exec only prctl and getppid are called, both async-signal-safe,
-    // and nothing is allocated on the way to exec. It runs after the change of user, which would
-    // clear the signal.
-    unsafe {
-        command.pre_exec(before_exec);
-    }
-}
-
-/// Elsewhere only an orderly end of the driver ends it.
-#[cfg(not(target_os = "linux"))]
-fn end_with_driver(_: &mut Command) {}
 
 #[cfg(test)]
 mod tests {

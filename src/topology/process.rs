@@ -111,7 +111,7 @@ fn ask_version(path: &Path) -> io::Result<String> {
         .stdout(answer.try_clone()?)
         .stderr(Stdio::null())
         .process_group(0);
-    die_with_driver(&mut command);
+    die_with_driver(&mut command, Signal::SIGKILL);
     let mut child = command.spawn()?;
     let began = Instant::now();
     while child.try_wait()?.is_none() {
@@ -185,7 +185,7 @@ impl Process {
             // Ctrl-C in a terminal is the driver's alone: it still needs its server to drain.
             .process_group(0)
             .kill_on_drop(true);
-        die_with_driver(command.as_std_mut());
+        die_with_driver(command.as_std_mut(), Signal::SIGKILL);
         let child = command.spawn().map_err(io)?;
         let mut process = Process {
             child,
@@ -272,13 +272,14 @@ fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-/// Has the kernel kill the child when the driver dies, SIGKILL included. (What a script has started
-/// beside itself outlives that; a script that ends in `exec redis-server "$@"` leaves nothing.)
+/// Has the kernel send the child a signal when the driver dies, however it dies. (What a script has
+/// started beside itself outlives that; a script that ends in `exec redis-server "$@"` leaves
+/// nothing.)
 #[cfg(target_os = "linux")]
-fn die_with_driver(command: &mut std::process::Command) {
+pub(super) fn die_with_driver(command: &mut std::process::Command, signal: Signal) {
     let driver = nix::unistd::getpid();
     let before_exec = move || {
-        nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+        nix::sys::prctl::set_pdeathsig(signal)?;
         // The driver may have died before the line above.
         if nix::unistd::getppid() == driver {
             Ok(())
@@ -287,7 +288,8 @@ fn die_with_driver(command: &mut std::process::Command) {
         }
     };
     // SAFETY: between fork and exec only prctl and getppid are called, both async-signal-safe,
-    // and nothing is allocated on the way to exec.
+    // and nothing is allocated on the way to exec. It runs after a change of user, which would
+    // clear the signal.
     unsafe {
         command.pre_exec(before_exec);
     }
@@ -295,7 +297,7 @@ fn die_with_driver(command: &mut std::process::Command) {
 
 /// Elsewhere only an orderly end of the driver ends its servers.
 #[cfg(not(target_os = "linux"))]
-fn die_with_driver(_: &mut std::process::Command) {}
+pub(super) fn die_with_driver(_: &mut std::process::Command, _: Signal) {}
 
 #[cfg(test)]
 mod tests {
