@@ -46,7 +46,7 @@ enum Command {
     /// Run scenarios, each through the whole flow: the command for CI
     #[command(after_help = help::RUN)]
     Run {
-        /// Scenario files, folders of them, or - for standard input
+        /// Scenarios: names (`oversold list scenarios`), files, folders, or - for standard input
         #[arg(required = true, value_name = "SCENARIO")]
         scenarios: Vec<PathBuf>,
         /// The lock to put to the test, instead of the scenario's own
@@ -63,7 +63,7 @@ enum Command {
     /// Run one scenario under several locks, and print one table
     #[command(after_help = help::COMPARE)]
     Compare {
-        /// The scenario file, or - for standard input
+        /// The scenario: a name (`oversold list scenarios`), a file, or - for standard input
         scenario: PathBuf,
         /// The locks, separated by commas; all of them by default
         #[arg(long, value_name = "a,b,...", value_delimiter = ',', value_parser = lock_name)]
@@ -76,13 +76,8 @@ enum Command {
     /// Run locks against scenarios, and print what broke in each cell
     #[command(after_help = help::MATRIX)]
     Matrix {
-        /// The scenarios: files, or folders of them
-        #[arg(
-            long,
-            value_name = "PATH,...",
-            value_delimiter = ',',
-            default_value = "scenarios"
-        )]
+        /// The scenarios: names, files, or folders of them; all that come with the program by default
+        #[arg(long, value_name = "SCENARIO,...", value_delimiter = ',')]
         scenarios: Vec<PathBuf>,
         /// The locks, separated by commas; all of them by default
         #[arg(long, value_name = "a,b,...", value_delimiter = ',', value_parser = lock_name)]
@@ -210,6 +205,7 @@ enum ListFlag {
     Workloads,
     Mistakes,
     Scenarios,
+    Traps,
 }
 
 fn mistake(text: &str) -> Result<Mistake, String> {
@@ -388,5 +384,6 @@ fn registry(flag: ListFlag) -> Registry {
         ListFlag::Workloads => Registry::Workloads,
         ListFlag::Mistakes => Registry::Mistakes,
         ListFlag::Scenarios => Registry::Scenarios,
+        ListFlag::Traps => Registry::Traps,
     }
 }

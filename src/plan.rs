@@ -167,7 +167,8 @@ impl Plan {
     pub fn made_ttl(&self) -> Duration {
         match self.lock.mistake {
             Some(Mistake::TtlTooLong) => self.ttl() * 1000,
-            Some(Mistake::TtlTooShort) => self.ttl() / 1000,
+            Some(Mistake::TtlTooShort) => (self.ttl() / 1000).max(Duration::from_millis(1)),
+            Some(Mistake::TtlCutToZero) => Duration::ZERO,
             _ => self.ttl(),
         }
     }

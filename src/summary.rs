@@ -68,7 +68,7 @@ pub struct Summary {
 struct Open {
     arrived: Time,
     entered: Time,
-    releasing: Time,
+    releasing: Option<Time>,
 }
 
 impl Default for Summary {
@@ -136,14 +136,15 @@ impl Summary {
             Kind::Renewed { .. } => counts.renewed += 1,
             Kind::ReleaseAsked { op } => {
                 if let Some(open) = self.open.get_mut(op) {
-                    open.releasing = at;
+                    open.releasing.get_or_insert(at);
                 }
             }
             Kind::Released { op, .. } => {
                 counts.released += 1;
                 self.last = at;
                 if let Some(open) = self.open.remove(op) {
-                    self.release.saturating_record(at.0 - open.releasing.0);
+                    let asked = open.releasing.unwrap_or(at);
+                    self.release.saturating_record(at.0 - asked.0);
                 }
             }
             _ => {}

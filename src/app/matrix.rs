@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
 
-use super::session::{Failure, Session, plans, scenarios, worst};
-use super::trial::{conduct, new_folder};
-use crate::lock;
+use super::scenarios::{all_built_in, scenarios};
+use super::session::{Failure, Session, locks, plans, worst};
+use super::trial::{PLAN, conduct, new_folder};
 use crate::plan::{Overrides, Plan};
 use crate::report::{Report, matrix as table};
 use crate::scenario::Scenario;
@@ -19,9 +19,9 @@ use crate::verdict::Exit;
 /// What a matrix is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// Scenario files and folders.
+    /// Scenarios; all that come with the program if none is named.
     pub scenarios: Vec<PathBuf>,
-    /// The locks; all of them if none is named.
+    /// The locks; all that a scenario is about if none is named.
     pub locks: Vec<String>,
     /// How many cells run at a time.
     pub jobs: usize,
@@ -41,7 +41,10 @@ pub async fn matrix(
     flags: &Overrides,
     session: &Session,
 ) -> Result<Exit, Failure> {
-    let scenarios = scenarios(&request.scenarios)?;
+    let scenarios = match request.scenarios.as_slice() {
+        [] => all_built_in()?,
+        named => scenarios(named)?,
+    };
     session.check_outputs()?;
     let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
     let folder = match &request.resume {
@@ -63,15 +66,13 @@ pub async fn matrix(
     })
 }
 
-fn cells(scenarios: &[Scenario], locks: &[String], flags: &Overrides, folder: &Path) -> Vec<Cell> {
-    let all: Vec<String> = lock::names().into_iter().map(str::to_owned).collect();
-    let locks = if locks.is_empty() { &all } else { locks };
-    let pairs = scenarios
-        .iter()
-        .flat_map(|scenario| locks.iter().map(move |lock| (scenario, lock)));
-    let cells = pairs.map(|(scenario, lock)| Cell {
-        plans: plans(scenario, flags, lock),
-        folder: folder.join(&scenario.name).join(lock),
+fn cells(scenarios: &[Scenario], named: &[String], flags: &Overrides, folder: &Path) -> Vec<Cell> {
+    let cells = scenarios.iter().flat_map(|scenario| {
+        let locks = locks(scenario, named).into_iter();
+        locks.map(|lock| Cell {
+            plans: plans(scenario, flags, &lock),
+            folder: folder.join(&scenario.name).join(lock),
+        })
     });
     cells.collect()
 }
@@ -115,9 +116,10 @@ impl Cell {
     /// The result of an earlier run of this very cell, if it came to its end.
     fn kept(&self) -> Option<Report> {
         let report = self.finished()?;
-        let seeds = report.trials.iter().map(|trial| trial.seed);
-        let same = seeds.eq(self.plans.iter().map(|plan| plan.seed));
-        same.then_some(report)
+        let plans: Option<Vec<Plan>> = (report.trials.iter())
+            .map(|trial| stored_plan(Path::new(&trial.folder)))
+            .collect();
+        (plans? == self.plans).then_some(report)
     }
 
     /// What is stored of it, if that came to its end.
@@ -131,7 +133,7 @@ impl Cell {
     fn clear(&self) -> Result<(), Failure> {
         let folder = self.folder.display();
         if self.finished().is_some() {
-            let why = format!("{folder}: holds the result of other seeds");
+            let why = format!("{folder}: holds the result of another plan");
             return Err(Failure::usage(why));
         }
         match std::fs::remove_dir_all(&self.folder) {
@@ -141,6 +143,11 @@ impl Cell {
             _ => Ok(()),
         }
     }
+}
+
+fn stored_plan(folder: &Path) -> Option<Plan> {
+    let text = std::fs::read_to_string(folder.join(PLAN)).ok()?;
+    serde_json::from_str(&text).ok()
 }
 
 /// A line for each cell, with an estimate of the time left.

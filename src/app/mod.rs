@@ -8,6 +8,7 @@ mod list;
 mod matrix;
 mod replay;
 mod run;
+mod scenarios;
 mod session;
 mod trial;
 mod validate;

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::session::{Failure, Session, plans, scenarios, worst};
+use super::scenarios::scenarios;
+use super::session::{Failure, Session, plans, worst};
 use super::trial::{conduct, new_folder};
 use crate::plan::Overrides;
 use crate::report::{Report, terminal};

@@ -1,16 +1,14 @@
-//! What all commands share: where results go, which server, who may interrupt; and how scenario
-//! files are found and read.
+//! What all commands share: where results go, which server, who may interrupt.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tokio::sync::watch;
 
-use crate::check::Property;
 use crate::lock;
 use crate::plan::{Overrides, Plan};
 use crate::report::{Report, json, junit};
-use crate::scenario::{Scenario, Topology, Vocabulary};
+use crate::scenario::{Scenario, Topology};
 use crate::store::StoreUrl;
 use crate::verdict::{Exit, Signal};
 
@@ -168,74 +166,16 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|why| Failure::environment(format!("{}: {why}", path.display())))
 }
 
-/// The names that a scenario may use.
-pub(super) fn vocabulary() -> Vocabulary {
-    Vocabulary {
-        locks: lock::names(),
-        properties: Property::words(),
-    }
-}
-
-/// Reads every scenario that was named, all files of a folder, `-` for standard input. Tells the
-/// mistakes of all of them at once.
-pub(super) fn scenarios(named: &[PathBuf]) -> Result<Vec<Scenario>, Failure> {
-    let known = vocabulary();
-    let mut scenarios = Vec::new();
-    let mut problems = Vec::new();
-    for file in files(named)? {
-        let (name, text) = text_of(&file)?;
-        match Scenario::parse(&name, &text, &known) {
-            Ok(scenario) => scenarios.push(scenario),
-            Err(invalid) => problems.push(invalid.to_string()),
+/// The locks that a scenario is run under: those named, or else all that it is about.
+pub(super) fn locks(scenario: &Scenario, named: &[String]) -> Vec<String> {
+    let about =
+        |lock: &&str| scenario.locks.is_empty() || scenario.locks.iter().any(|about| about == lock);
+    match named {
+        [] => {
+            let all = lock::names().into_iter().filter(about);
+            all.map(str::to_owned).collect()
         }
-    }
-    match problems.is_empty() {
-        true => Ok(scenarios),
-        false => Err(Failure::usage(problems.join("\n\n"))),
-    }
-}
-
-fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    let mut files = Vec::new();
-    for path in named {
-        if !path.is_dir() {
-            files.push(path.clone());
-            continue;
-        }
-        let at = |why: std::io::Error| Failure::usage(format!("{}: {why}", path.display()));
-        let entries = std::fs::read_dir(path).map_err(at)?;
-        let paths: Result<Vec<PathBuf>, _> = entries.map(|e| e.map(|e| e.path())).collect();
-        let mut inside = paths.map_err(at)?;
-        inside.retain(|file| file.extension().is_some_and(|ending| ending == "toml"));
-        inside.sort();
-        if inside.is_empty() {
-            let folder = path.display();
-            return Err(Failure::usage(format!(
-                "{folder}: no scenario (*.toml) in this folder"
-            )));
-        }
-        files.extend(inside);
-    }
-    Ok(files)
-}
-
-fn text_of(file: &Path) -> Result<(String, String), Failure> {
-    let name = file.display().to_string();
-    if name == "-" {
-        let mut text = String::new();
-        let read = std::io::stdin().read_to_string(&mut text);
-        return read
-            .map(|_| (name, text))
-            .map_err(|why| Failure::usage(format!("standard input: {why}")));
-    }
-    match std::fs::read_to_string(file) {
-        Ok(text) => Ok((name, text)),
-        Err(why) if why.kind() == std::io::ErrorKind::InvalidData => Err(Failure::usage(format!(
-            "{name}: not a scenario: {why}; scenarios are UTF-8 text"
-        ))),
-        Err(why) => Err(Failure::usage(format!(
-            "{name}: {why}\n  `oversold list scenarios` tells which there are"
-        ))),
+        named => named.to_vec(),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::session::{Failure, Session, scenarios};
+use super::scenarios::scenarios;
+use super::session::{Failure, Session};
 use crate::verdict::Exit;
 
 /// Reads scenarios and tells their mistakes.

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::finding::{Cause, Finding, Findings, Property, Role};
+use super::ledger::EffectOf;
 use super::operation::Operation;
 use super::scene::Scene;
 use super::{Check, Entry};
@@ -17,6 +18,7 @@ pub(super) const ENTRY: Entry = Entry {
         Box::new(Misuse {
             ttl: plan.ttl(),
             told_ttl: false,
+            effect: EffectOf::new(plan),
         })
     },
 };
@@ -24,6 +26,7 @@ pub(super) const ENTRY: Entry = Entry {
 struct Misuse {
     ttl: Duration,
     told_ttl: bool,
+    effect: EffectOf,
 }
 
 impl Check for Misuse {
@@ -41,11 +44,16 @@ impl Check for Misuse {
             Kind::Renewed { op } => renewed(event, scene.op(*op)),
             Kind::Wrote {
                 op,
-                seen,
                 replaced,
-                effect: Effect::Written { rows: 1.., .. },
+                left,
+                effect: Effect::Written {
+                    rows: rows @ 1.., ..
+                },
                 ..
-            } => wrote(event, scene.op(*op), seen != replaced),
+            } => {
+                let harm = self.effect.shift(*rows, *replaced, *left) != 0;
+                wrote(event, scene.op(*op), harm)
+            }
             _ => None,
         };
         if let Some(finding) = found {
@@ -105,8 +113,7 @@ fn stray(event: &Event, op: Option<&Operation>) -> Option<Finding> {
 fn renewed(event: &Event, op: Option<&Operation>) -> Option<Finding> {
     let op = op.filter(|op| op.released.is_none())?;
     let grant = op.grant.as_ref()?;
-    let foreign = grant.gone? < grant.extended();
-    foreign.then(|| {
+    grant.extended_another.then(|| {
         finding(
             event,
             op,
@@ -116,12 +123,13 @@ fn renewed(event: &Event, op: Option<&Operation>) -> Option<Finding> {
     })
 }
 
-fn wrote(event: &Event, op: Option<&Operation>, stale: bool) -> Option<Finding> {
+/// A write outside the lock; one that knew better is told where it did harm.
+fn wrote(event: &Event, op: Option<&Operation>, harm: bool) -> Option<Finding> {
     let op = op?;
     if op.released.is_some() {
         let what = "wrote after its release: the effect lands outside the lock";
         return Some(finding(event, op, Property::EffectAfterRelease, what));
     }
     let what = "wrote over others although its watchdog had told it that the lease was lost";
-    (op.told_lost && stale).then(|| finding(event, op, Property::UnheededLoss, what))
+    (op.told_lost && harm).then(|| finding(event, op, Property::UnheededLoss, what))
 }

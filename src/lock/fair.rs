@@ -112,7 +112,10 @@ impl Lock for Fair {
     }
 
     fn release<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, Release> {
-        Box::pin(async { released(self.queue(call, &self.release).await) })
+        Box::pin(async {
+            call.points.reached(Point::BeforeDelete).await;
+            released(self.queue(call, &self.release).await)
+        })
     }
 
     fn abandon<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, ()> {

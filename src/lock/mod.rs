@@ -143,6 +143,9 @@ pub trait Points: Send + Sync {
     /// The operation is at this point. If its instance is struck the future does not return until
     /// the instance goes on, or never.
     fn reached(&self, point: Point) -> Boxed<'_, ()>;
+
+    /// The release has compared in a command of its own, and now sends the one that deletes.
+    fn deletes(&self);
 }
 
 /// A lock as the registry knows it.
@@ -231,6 +234,11 @@ async fn set_nx_px(call: &Call<'_>, value: &str, ttl: Duration) -> Acquire {
 
 /// `DEL key`, whoever holds it (<https://redis.io/docs/latest/commands/del/>).
 async fn del(call: &Call<'_>) -> Release {
+    call.points.reached(Point::BeforeDelete).await;
+    delete(call).await
+}
+
+async fn delete(call: &Call<'_>) -> Release {
     let mut del = redis::cmd("DEL");
     del.arg(call.key);
     match call.conn().call::<i64>(&del).await {
@@ -258,6 +266,7 @@ end
 return 0";
 
 async fn compare_and_delete(call: &Call<'_>, script: &Script, token: &str) -> Release {
+    call.points.reached(Point::BeforeDelete).await;
     released(call.conn().eval(script, &[call.key], &[token]).await)
 }
 
@@ -282,7 +291,7 @@ async fn compare_and_extend(call: &Call<'_>, script: &Script, ttl: Duration) -> 
     }
 }
 
-/// Whole milliseconds, at least one: `PX 0` is an error.
+/// Whole milliseconds, as Redis counts leases.
 fn milliseconds(ttl: Duration) -> u64 {
-    (ttl.as_millis() as u64).max(1)
+    ttl.as_millis() as u64
 }

@@ -125,6 +125,7 @@ impl Redlock {
     }
 
     async fn release(&self, call: &Call<'_>) -> Release {
+        call.points.reached(Point::BeforeDelete).await;
         let answers = self.release_all(call).await;
         if majority(&answers, said(1)) {
             return Release::Removed;

@@ -100,6 +100,7 @@ impl ReentrantWatchdog {
     }
 
     async fn release(&self, call: &Call<'_>) -> Release {
+        call.points.reached(Point::BeforeDelete).await;
         match self.run(call, &self.release).await {
             Outcome::Done(-2) => Release::Gone,
             Outcome::Done(-1) => Release::NotMine,

@@ -402,6 +402,10 @@ impl Points for Operation {
             }
         })
     }
+
+    fn deletes(&self) {
+        self.record(Kind::ReleaseAsked { op: self.op });
+    }
 }
 
 // The section.

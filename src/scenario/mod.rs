@@ -2,6 +2,7 @@
 //! its line and column. Durations stay in the incident's own units here; the plan scales them.
 //! Knows no lock, server or run: the names that exist elsewhere come in as a [`Vocabulary`].
 
+pub mod built_in;
 pub mod dist;
 mod problem;
 mod read;
@@ -9,6 +10,7 @@ mod shape;
 mod syntax;
 mod tables;
 mod times;
+mod trap;
 
 pub use dist::Dist;
 pub use problem::{Invalid, Problem};
@@ -16,3 +18,4 @@ pub use shape::{
     At, Expect, Fault, Granularity, Guard, How, Load, Mistake, Often, Point, Scenario, Store,
     Topology, Vocabulary, Wait, Workload,
 };
+pub use trap::Trap;

@@ -10,6 +10,7 @@ use toml::de::DeTable;
 use super::dist::Dist;
 use super::problem::Invalid;
 use super::read::{Problems, Table};
+use super::trap::Trap;
 use super::{syntax, tables};
 
 /// The names that a scenario may use and that are decided elsewhere.
@@ -28,6 +29,11 @@ pub struct Scenario {
     pub name: String,
     /// One line on what it shows.
     pub title: String,
+    /// The traps and rules of the incidents that it shows.
+    pub shows: Vec<Trap>,
+    /// The locks that it is about; all of them if none is named. Who runs it under all locks leaves
+    /// out the others.
+    pub locks: Vec<String>,
     /// The factor from the incident's seconds to the run's.
     pub time_scale: f64,
     /// How many trials, each under a seed of its own.
@@ -163,6 +169,8 @@ pub enum Mistake {
     TtlTooLong,
     /// Seconds are taken for milliseconds: the lease lives a thousandth.
     TtlTooShort,
+    /// A lease of less than a second is cut to 0 whole seconds.
+    TtlCutToZero,
     /// The renewal extends the key whoever holds it.
     RenewBlindly,
     /// The watchdog goes on after the release.
@@ -173,7 +181,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Mistake; 10] = [
+    pub const ALL: [Mistake; 11] = [
         Mistake::IgnoreDenied,
         Mistake::ReleaseUnacquired,
         Mistake::CheckOnce,
@@ -181,6 +189,7 @@ impl Mistake {
         Mistake::Nested,
         Mistake::TtlTooLong,
         Mistake::TtlTooShort,
+        Mistake::TtlCutToZero,
         Mistake::RenewBlindly,
         Mistake::WatchdogNotCancelled,
         Mistake::EffectAfterRelease,
@@ -196,6 +205,7 @@ impl Mistake {
             Mistake::Nested => "nested",
             Mistake::TtlTooLong => "ttl-too-long",
             Mistake::TtlTooShort => "ttl-too-short",
+            Mistake::TtlCutToZero => "ttl-cut-to-zero",
             Mistake::RenewBlindly => "renew-blindly",
             Mistake::WatchdogNotCancelled => "watchdog-not-cancelled",
             Mistake::EffectAfterRelease => "effect-after-release",
@@ -212,6 +222,7 @@ impl Mistake {
             Mistake::Nested => "the holder acquires again what is not reentrant",
             Mistake::TtlTooLong => "milliseconds taken for seconds: the TTL times 1000",
             Mistake::TtlTooShort => "seconds taken for milliseconds: the TTL through 1000",
+            Mistake::TtlCutToZero => "a TTL of less than a second cut to 0 whole seconds",
             Mistake::RenewBlindly => "the renewal extends the key whoever holds it",
             Mistake::WatchdogNotCancelled => "the watchdog goes on after the release",
             Mistake::EffectAfterRelease => "the effect is committed after the release",
@@ -363,16 +374,20 @@ pub enum Point {
     BetweenCommands,
     /// In the section, between the business read and its write.
     InSection,
-    /// The section is over, the release not yet sent.
+    /// The section is over, the release not yet begun.
     BeforeRelease,
+    /// The release has compared what it compares in a command of its own; the one that deletes the
+    /// key has not been sent yet.
+    BeforeDelete,
 }
 
 impl Point {
     /// All points.
-    pub const ALL: [Point; 3] = [
+    pub const ALL: [Point; 4] = [
         Point::BetweenCommands,
         Point::InSection,
         Point::BeforeRelease,
+        Point::BeforeDelete,
     ];
 
     /// The word for it in a scenario.
@@ -381,6 +396,7 @@ impl Point {
             Point::BetweenCommands => "between-commands",
             Point::InSection => "in-section",
             Point::BeforeRelease => "before-release",
+            Point::BeforeDelete => "before-delete",
         }
     }
 }

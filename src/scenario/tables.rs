@@ -13,12 +13,17 @@ use super::shape::{
     Topology, Vocabulary, Wait, Workload,
 };
 use super::times::{dist, positive, section_of};
+use super::trap::Trap;
 use crate::clock::nanos;
 
 /// The file as a whole.
 pub(super) fn scenario(root: Table<'_>, known: &Vocabulary) -> Option<Scenario> {
     let name = root.need("name", "\"my-incident\"").and_then(file_name);
     let title = root.get("title").map(|field| field.string());
+    let shows = root
+        .get("shows")
+        .map(|f| words_of(&f, &Trap::ALL.map(Trap::word)));
+    let locks = root.get("locks").map(|f| words_of(&f, &known.locks));
     let time_scale = root.get("time_scale").map(|f| f.number(0.001..=10.0));
     let trials = root.get("trials").map(|field| field.integer(1..=10_000));
     let seed = root.get("seed").map(|field| field.integer(0..=u64::MAX));
@@ -39,10 +44,17 @@ pub(super) fn scenario(root: Table<'_>, known: &Vocabulary) -> Option<Scenario> 
     root.finish();
     let (section, heeds_lost_lease) = section?;
     let lock = lock?;
+    let locks = locks.unwrap_or(Some(vec![]))?;
+    let shows = shows.unwrap_or(Some(vec![]))?;
     let (store, guard) = store.unwrap_or(Some((Store::Sqlite, Guard::None)))?;
     Some(Scenario {
         name: name?,
         title: title.flatten().unwrap_or_default(),
+        shows: Trap::ALL
+            .into_iter()
+            .filter(|trap| shows.iter().any(|word| word == trap.word()))
+            .collect(),
+        locks,
         time_scale: time_scale.unwrap_or(Some(1.0))?,
         trials: trials.unwrap_or(Some(1))? as u32,
         seed: seed.unwrap_or(Some(1))?,
@@ -378,11 +390,11 @@ fn expectation(field: &Field<'_>, known: &Vocabulary) -> Option<Expect> {
     }
     let table = field.table()?;
     let properties = table.need("violation", "[\"oversell\"]");
-    let properties = properties.and_then(|field| properties_of(&field, known));
+    let properties = properties.and_then(|field| words_of(&field, &known.properties));
     let never_field = table.get("never");
     let never = never_field
         .as_ref()
-        .map(|field| properties_of(field, known));
+        .map(|field| words_of(field, &known.properties));
     if let (Some(field), Some(must), Some(Some(never))) = (&never_field, &properties, &never) {
         for word in never.iter().filter(|word| must.contains(word)) {
             field.problem(format!("\"{word}\" is expected above, and never here"));
@@ -400,11 +412,12 @@ fn expectation(field: &Field<'_>, known: &Vocabulary) -> Option<Expect> {
     })
 }
 
-fn properties_of(field: &Field<'_>, known: &Vocabulary) -> Option<Vec<String>> {
+/// A list of words, each a known one.
+fn words_of(field: &Field<'_>, known: &[&'static str]) -> Option<Vec<String>> {
     let words: Vec<_> = field
         .list()?
         .iter()
-        .map(|field| field.word(&known.properties).map(str::to_owned))
+        .map(|field| field.word(known).map(str::to_owned))
         .collect();
     words.into_iter().collect()
 }
