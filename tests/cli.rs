@@ -297,43 +297,36 @@ fn a_full_list_has_all_of_them_under_their_headings() {
             "checks",
             "workloads",
             "mistakes",
-            "scenarios"
+            "scenarios",
+            "traps"
         ]
     );
 }
 
 #[test]
-fn scenarios_are_listed_from_the_folder_of_that_name() {
+fn the_scenarios_that_come_with_the_program_are_listed_and_go_by_their_names() {
     let place = Place::new();
-    place
-        .run(&["list", "scenarios"])
-        .code(0)
-        .says("no folder `scenarios` here");
-    let titled = GOOD.replace("\n[load]", "\ntitle = \"what it shows\"\n[load]");
-    let place = place.with("scenarios/good.toml", titled);
-    place
-        .run(&["list", "scenarios"])
-        .code(0)
-        .says("  good ")
-        .says("what it shows");
+    let listed = place.run(&["list", "scenarios"]).code(0);
+    listed.says("  calm ").says("no faults, short sections");
+    place.run(&["validate", "calm"]).code(0).says("calm: valid");
+    // A file of that name is meant before it.
+    let place = place.with("calm", "name = 5");
+    place.run(&["validate", "calm"]).code(2);
 }
 
 #[test]
-fn one_invalid_scenario_does_not_hide_the_others_from_a_list() {
-    let place = Place::new()
-        .with("scenarios/a.toml", "name = 5")
-        .with("scenarios/good.toml", GOOD);
-    let listed = place.run(&["list", "scenarios"]).code(0);
+fn traps_are_listed_with_the_scenario_and_the_lock_that_falls_for_them() {
+    let listed = Place::new().run(&["list", "traps"]).code(0);
     listed
-        .says("  good ")
-        .says("  a.toml ")
-        .says("invalid: `oversold validate scenarios/a.toml`");
+        .says("trap 4: a process that dies between the two leaves a lock for ever")
+        .says("crash-between: falls: setnx-expire-del")
+        .says("mistake-nested: falls: token-lua-watchdog with `nested`");
 }
 
 #[test]
 fn an_unknown_list_is_wrong_usage_and_the_known_ones_are_told() {
     let ended = Place::new().run(&["list", "keys"]).code(2).says_nothing();
-    ended.complains("locks, faults, checks, workloads, mistakes, scenarios");
+    ended.complains("locks, faults, checks, workloads, mistakes, scenarios, traps");
 }
 
 // Validate.

@@ -368,7 +368,7 @@ fn a_crash_inside_the_section_breaks_none_of_the_newer_locks_nor_the_alternative
 }
 
 /// The property that tells each mistake by its name; `check-once` is told by what it leads to.
-const MISTAKES: [(&str, &str); 10] = [
+const MISTAKES: [(&str, &str); 11] = [
     ("check-once", "overlap"),
     ("effect-after-release", "effect-after-release"),
     ("fail-open", "entry-without-grant"),
@@ -376,6 +376,7 @@ const MISTAKES: [(&str, &str); 10] = [
     ("nested", "nested-acquire"),
     ("release-unacquired", "release-unacquired"),
     ("renew-blindly", "foreign-renewal"),
+    ("ttl-cut-to-zero", "wrong-ttl"),
     ("ttl-too-long", "wrong-ttl"),
     ("ttl-too-short", "wrong-ttl"),
     ("watchdog-not-cancelled", "renewal-after-release"),
@@ -403,6 +404,7 @@ fn each_mistake_around_a_lock_is_caught_in_its_scenario() {
             ended.exits(PASS);
             let lock = ended.report();
             assert!(lock.violated().contains(property), "{lock:?}");
+            explained(lock);
         }
     }
 }

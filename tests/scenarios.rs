@@ -7,8 +7,8 @@ use oversold::check::Property;
 use oversold::lock;
 use oversold::plan::{Overrides, Plan};
 use oversold::scenario::{
-    At, Dist, Expect, Granularity, Guard, How, Invalid, Mistake, Scenario, Store, Vocabulary, Wait,
-    Workload,
+    At, Dist, Expect, Granularity, Guard, How, Invalid, Mistake, Scenario, Store, Trap, Vocabulary,
+    Wait, Workload, built_in,
 };
 use proptest::prelude::*;
 
@@ -98,6 +98,54 @@ fn every_scenario_that_is_shipped_is_valid_and_named_after_its_file() {
             path.display()
         );
     }
+}
+
+#[test]
+fn every_scenario_that_is_shipped_is_built_in() {
+    let built_in = built_in::ALL.iter();
+    let built_in: Vec<_> = built_in
+        .map(|one| (one.name.to_owned(), one.text))
+        .collect();
+    let named = |(path, text): &(PathBuf, String)| {
+        let stem = path.file_stem().expect("a file has a name");
+        (stem.display().to_string(), text.clone())
+    };
+    let shipped: Vec<_> = shipped().iter().map(named).collect();
+    let shipped: Vec<_> = shipped
+        .iter()
+        .map(|(name, text)| (name.clone(), text.as_str()))
+        .collect();
+    assert_eq!(
+        built_in, shipped,
+        "one line each in src/scenario/built_in.rs, by name"
+    );
+}
+
+#[test]
+fn each_trap_and_rule_has_a_scenario() {
+    let scenarios = shipped();
+    let parse = |(path, text): &(PathBuf, String)| {
+        Scenario::parse(&path.display().to_string(), text, &vocabulary()).ok()
+    };
+    let scenarios: Vec<Scenario> = scenarios.iter().filter_map(parse).collect();
+    for trap in Trap::ALL {
+        let shown = scenarios
+            .iter()
+            .any(|scenario| scenario.shows.contains(&trap));
+        assert!(shown, "no scenario shows {}", trap.word());
+    }
+}
+
+#[test]
+fn a_scenario_may_say_which_locks_it_is_about_and_what_it_shows() {
+    let scenario = valid(&small(
+        "locks = [\"token-lua\", \"redlock\"]\nshows = [\"own-token\", \"check-then-delete\"]",
+    ));
+    assert_eq!(scenario.locks, ["token-lua", "redlock"]);
+    assert_eq!(scenario.shows, [Trap::CheckThenDelete, Trap::OwnToken]);
+    let told = told(&small("locks = [\"redlok\"]\nshows = [\"own-tokn\"]"));
+    assert!(told.contains("did you mean \"redlock\"?"), "{told}");
+    assert!(told.contains("did you mean \"own-token\"?"), "{told}");
 }
 
 #[test]

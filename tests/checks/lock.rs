@@ -222,7 +222,7 @@ fn who_is_granted_the_lock_beside_a_section_without_a_grant_overlaps_it() {
         .at(0.0).denied(A).enters(A)
         .at(0.1).granted(B)
         .judged();
-    assert_found(&judged, Property::Overlap, Cause::Unexplained);
+    assert_found(&judged, Property::Overlap, Cause::DenialIgnored);
 }
 
 // ---- orphan-key

@@ -252,6 +252,19 @@ fn a_renewal_that_works_after_the_lock_went_to_another_is_foreign() {
 }
 
 #[test]
+fn a_renewal_of_anothers_lease_makes_ones_own_no_longer() {
+    let judged = a_pause_in_which_the_lock_goes_to_b()
+        .at(6.1).renews(A)
+        .at(8.0).releases_and_hears(B, Release::Removed)
+        .at(8.1).granted(C)
+        .at(8.5).releases(C)
+        .at(9.0).releases_and_hears(A, Release::Gone)
+        .judged();
+    assert_eq!(judged.count(Property::Overlap), 2);
+    assert!(judged.findings.iter().all(|f| f.cause != Cause::Unexplained), "{judged:?}");
+}
+
+#[test]
 fn a_renewal_that_tells_the_loss_is_not() {
     let judged = a_pause_in_which_the_lock_goes_to_b()
         .at(6.1).asks_to_renew(A)
