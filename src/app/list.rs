@@ -66,7 +66,7 @@ pub fn list(which: Option<Registry>, session: &Session) -> Result<Exit, Failure>
 fn rows(registry: Registry) -> Result<Vec<(String, String)>, Failure> {
     let row = |name: &str, about: &str| (name.to_owned(), about.to_owned());
     Ok(match registry {
-        Registry::Locks => lock::ALL.iter().map(|e| row(e.name, e.about)).collect(),
+        Registry::Locks => lock::ALL.iter().map(lock_row).collect(),
         Registry::Faults => fault::ALL.iter().map(|e| row(e.name, e.about)).collect(),
         Registry::Checks => check::ALL.iter().map(|e| row(e.name, e.about)).collect(),
         Registry::Workloads => workload::ALL.iter().map(|e| row(e.name, e.about)).collect(),
@@ -77,6 +77,15 @@ fn rows(registry: Registry) -> Result<Vec<(String, String)>, Failure> {
         }
         Registry::Scenarios => return scenario_rows(Path::new("scenarios")),
     })
+}
+
+/// A lock; and, where it does so, how it wakes its waiters.
+fn lock_row(lock: &lock::Entry) -> (String, String) {
+    let about = match lock.wakes {
+        Some(wakes) => format!("{}; wakes {}", lock.about, wakes.word()),
+        None => lock.about.to_owned(),
+    };
+    (lock.name.to_owned(), about)
 }
 
 /// The scenarios of a folder. One that is invalid does not hide the others.

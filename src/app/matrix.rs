@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
 
-use super::session::{Failure, Session, plans, scenarios, worst};
+use super::session::{Failure, Session, locks_for, plans, scenarios, worst};
 use super::trial::{conduct, new_folder};
-use crate::lock;
 use crate::plan::{Overrides, Plan};
 use crate::report::{Report, matrix as table};
 use crate::scenario::Scenario;
@@ -42,13 +41,16 @@ pub async fn matrix(
     session: &Session,
 ) -> Result<Exit, Failure> {
     let scenarios = scenarios(&request.scenarios)?;
+    let mut cells = cells(&scenarios, &request.locks, flags)?;
     session.check_outputs()?;
     let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
     let folder = match &request.resume {
         Some(folder) => folder.clone(),
         None => new_folder(&session.out, "matrix", flags.seed.unwrap_or(1))?,
     };
-    let cells = cells(&scenarios, &request.locks, flags, &folder);
+    for cell in &mut cells {
+        cell.folder = folder.join(&cell.folder);
+    }
     let quiet = Session {
         progress: false,
         ..session.clone()
@@ -63,17 +65,22 @@ pub async fn matrix(
     })
 }
 
-fn cells(scenarios: &[Scenario], locks: &[String], flags: &Overrides, folder: &Path) -> Vec<Cell> {
-    let all: Vec<String> = lock::names().into_iter().map(str::to_owned).collect();
-    let locks = if locks.is_empty() { &all } else { locks };
-    let pairs = scenarios
-        .iter()
-        .flat_map(|scenario| locks.iter().map(move |lock| (scenario, lock)));
-    let cells = pairs.map(|(scenario, lock)| Cell {
-        plans: plans(scenario, flags, lock),
-        folder: folder.join(&scenario.name).join(lock),
-    });
-    cells.collect()
+/// All cells, their folders within the matrix's.
+fn cells(
+    scenarios: &[Scenario],
+    locks: &[String],
+    flags: &Overrides,
+) -> Result<Vec<Cell>, Failure> {
+    let mut cells = Vec::new();
+    for scenario in scenarios {
+        for lock in locks_for(scenario, locks) {
+            cells.push(Cell {
+                plans: plans(scenario, flags, &lock)?,
+                folder: Path::new(&scenario.name).join(lock),
+            });
+        }
+    }
+    Ok(cells)
 }
 
 /// Runs the cells that have no result yet, some at a time, and gives all results in order.

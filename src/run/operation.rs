@@ -70,7 +70,7 @@ impl Operation {
                 locked: lease.locked,
                 fence: lease.fence,
             },
-            Acquire::Denied => Kind::Denied { op },
+            Acquire::Denied(_) => Kind::Denied { op },
             Acquire::Failed(error) => {
                 let error = error.clone();
                 Kind::AcquireFailed { op, error }

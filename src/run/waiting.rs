@@ -7,10 +7,10 @@ use rand::RngExt;
 
 use super::operation::{Grant, Operation};
 use super::worker::Worker;
-use crate::client::Subscription;
+use crate::client::{BlockingPop, Subscription};
 use crate::clock::Time;
 use crate::history::event::GiveUp;
-use crate::lock::{Acquire, Lease};
+use crate::lock::{Acquire, Lease, WakeUp};
 use crate::scenario::{Mistake, Wait};
 
 /// How waiting for the lock went on.
@@ -30,9 +30,13 @@ impl Worker {
         let mut waiting = Waiting::default();
         loop {
             let answer = operation.attempt().await;
+            waiting.again = match answer {
+                Acquire::Denied(again) => again,
+                _ => None,
+            };
             match (answer, self.mistake()) {
                 (Acquire::Granted(lease), _) => return Ok(Some(self.grant(lease))),
-                (Acquire::Denied, Some(Mistake::IgnoreDenied)) => return Ok(None),
+                (Acquire::Denied(_), Some(Mistake::IgnoreDenied)) => return Ok(None),
                 (Acquire::Failed(_) | Acquire::Unknown(_), Some(Mistake::FailOpen)) => {
                     return Ok(None);
                 }
@@ -95,35 +99,32 @@ impl Worker {
         }
     }
 
-    /// Waits for the message of a release. The first call only subscribes, and asks again at once:
-    /// the release may have come before. No message is waited for longer than a lease, for a dead
-    /// holder sends none.
+    /// Waits for a wake-up, but no longer than until the lock may be free without one: a dead holder
+    /// wakes nobody.
     async fn wake_up(
         &mut self,
         operation: &Operation,
         left: Duration,
         waiting: &mut Waiting,
     ) -> Next {
-        let Some(wake_up) = self.shared.lock.wake_up() else {
+        let Some(wake_up) = self.shared.lock.wake_up(&operation.call()) else {
             return Next::Stop(GiveUp::Policy);
         };
-        let channel = wake_up.channel(operation.call().key);
-        let at_most = left.min(self.shared.plan.ttl());
-        let Some(subscription) = &mut waiting.subscription else {
-            return match operation.nodes[0].subscribe(&channel).await {
-                Ok(subscription) => {
-                    waiting.subscription = Some(subscription);
-                    Next::Ask
-                }
-                // Without a subscription: ask again when a lease may have ended.
-                Err(_) => self.pause_or_stop(at_most / 4).await,
-            };
-        };
+        let again = waiting.again.unwrap_or(self.shared.plan.ttl());
+        let at_most = left.min(again);
         let shared = Arc::clone(&self.shared);
-        tokio::select! {
+        let heard = tokio::select! {
             biased;
-            _ = shared.load.stopped() => Next::Stop(GiveUp::RunEnded),
-            _ = tokio::time::timeout(at_most, subscription.message()) => Next::Ask,
+            _ = shared.load.stopped() => return Next::Stop(GiveUp::RunEnded),
+            heard = waiting.hear(operation, wake_up, at_most) => heard,
+        };
+        match heard {
+            Some(()) => Next::Ask,
+            // Deaf: it asks again before the lock may be free by itself.
+            None => {
+                waiting.ear = None;
+                self.pause_or_stop(at_most / 4).await
+            }
         }
     }
 }
@@ -132,5 +133,47 @@ impl Worker {
 #[derive(Default)]
 struct Waiting {
     asked: u32,
-    subscription: Option<Subscription>,
+    /// After how long to ask again without a wake-up, by the last refusal.
+    again: Option<Duration>,
+    ear: Option<Ear>,
+}
+
+/// How a waiter listens, on a connection of its own.
+enum Ear {
+    Message(Subscription),
+    Pop(BlockingPop),
+}
+
+impl Waiting {
+    /// Listens for a wake-up, for so long at most; none if it cannot listen. Who has only begun to
+    /// listen for messages is to ask at once: the release may have come before. What is to be popped
+    /// waits for the waiter.
+    async fn hear(
+        &mut self,
+        operation: &Operation,
+        wake_up: WakeUp,
+        at_most: Duration,
+    ) -> Option<()> {
+        let conn = &operation.nodes[0];
+        let ear = match (&mut self.ear, wake_up) {
+            (Some(ear), _) => ear,
+            (None, WakeUp::Message(channel)) => {
+                let subscription = conn.subscribe(&channel).await.ok()?;
+                self.ear = Some(Ear::Message(subscription));
+                return Some(());
+            }
+            (None, WakeUp::Pop(list)) => {
+                let answer = Duration::from_nanos(operation.shared.plan.lock.response_timeout_ns);
+                let pop = conn.blocking_pop(&list, answer).await.ok()?;
+                self.ear.insert(Ear::Pop(pop))
+            }
+        };
+        match ear {
+            Ear::Message(subscription) => {
+                let _ = tokio::time::timeout(at_most, subscription.message()).await;
+                Some(())
+            }
+            Ear::Pop(pop) => pop.pop(at_most).await.ok(),
+        }
+    }
 }
