@@ -264,6 +264,20 @@ fn waiting_for_a_wake_up_under_a_lock_that_wakes_nobody_is_refused_before_anythi
 }
 
 #[test]
+fn workers_that_wait_for_a_wake_up_need_room_for_a_second_connection() {
+    let calm = "run scenarios/calm.toml -c 200 -n 200 --lock fair";
+    support::oversold(calm)
+        .with_open_files(400)
+        .run()
+        .exits(support::PASS);
+    let waking = "run scenarios/wake-up.toml -c 200 --lock fair";
+    let ended = support::oversold(waking).with_open_files(400).run();
+    ended.exits(support::ENVIRONMENT);
+    assert!(ended.stderr.contains("ulimit -Hn"), "{}", ended.stderr);
+    support::oversold(waking).run().exits(support::PASS);
+}
+
+#[test]
 fn the_locks_that_wake_their_waiters_pass_the_scenario_of_it_and_the_others_are_left_out() {
     let ended = support::oversold("compare scenarios/wake-up.toml").run();
     ended.exits(support::PASS);
