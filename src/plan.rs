@@ -173,6 +173,15 @@ impl Plan {
         }
     }
 
+    /// How many connections the workers have to each node: one each, and one more while they wait
+    /// for a wake-up.
+    pub fn connections(&self) -> u32 {
+        match self.lock.wait {
+            Wait::WakeUp { .. } => self.load.workers.saturating_mul(2),
+            Wait::FailFast | Wait::Retry { .. } => self.load.workers,
+        }
+    }
+
     /// How long operations are issued.
     pub fn duration(&self) -> Duration {
         Duration::from_nanos(self.load.duration_ns)
@@ -192,7 +201,7 @@ impl Plan {
     /// leaves it, and one retry, with half a lease to spare for a busy machine.
     pub fn longest_vacancy(&self) -> Duration {
         let retry = match self.lock.wait {
-            // Who waits for a message asks by himself after a lease at the latest.
+            // Who waits for a wake-up asks by himself after a lease at the latest.
             Wait::FailFast | Wait::WakeUp { .. } => Duration::ZERO,
             Wait::Retry {
                 every_ns, jitter, ..

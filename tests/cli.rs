@@ -391,6 +391,15 @@ fn a_file_that_is_no_text_is_invalid() {
 }
 
 #[test]
+fn a_wait_policy_that_the_scenarios_own_lock_lacks_is_told_by_validate() {
+    let wakes = GOOD.to_owned() + "wait = { wake_up_within = \"1s\" }\n";
+    let ended = Place::new().run_with_input(&["validate", "-"], wakes);
+    ended
+        .code(2)
+        .complains("these locks do: reentrant-watchdog, fair");
+}
+
+#[test]
 fn a_missing_file_is_named_with_the_next_step() {
     for command in ["run", "compare", "validate"] {
         let ended = Place::new()

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::scenarios::scenarios;
-use super::session::{Failure, Session, locks, plans, worst};
+use super::session::{Failure, Session, locks_for, plans, worst};
 use super::trial::{conduct, new_folder};
 use crate::plan::Overrides;
 use crate::report::terminal;
@@ -13,7 +13,7 @@ use crate::verdict::Exit;
 /// Runs one scenario under each of some locks; all that it is about if none is named.
 pub async fn compare(
     named: PathBuf,
-    named_locks: &[String],
+    locks: &[String],
     flags: &Overrides,
     session: &Session,
 ) -> Result<Exit, Failure> {
@@ -21,13 +21,15 @@ pub async fn compare(
     let [scenario] = scenarios.as_slice() else {
         return Err(Failure::usage("compare takes one scenario file"));
     };
+    let locks = locks_for(scenario, locks);
+    let plans = |lock: &String| plans(scenario, flags, lock);
+    let all: Vec<_> = locks.iter().map(plans).collect::<Result<_, _>>()?;
     session.check_outputs()?;
     let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
     let folder = new_folder(&session.out, &scenario.name, flags.seeds(scenario)[0])?;
     let mut reports = Vec::new();
-    for lock in locks(scenario, named_locks) {
-        let plans = plans(scenario, flags, &lock);
-        let folder = folder.join(&lock);
+    for (lock, plans) in locks.iter().zip(all) {
+        let folder = folder.join(lock);
         reports.push(conduct(&plans, &binary, &folder, session).await?);
         if session.interrupted().is_some() {
             break;

@@ -68,7 +68,7 @@ pub fn list(which: Option<Registry>, session: &Session) -> Result<Exit, Failure>
 fn rows(registry: Registry) -> Result<Vec<(String, String)>, Failure> {
     let row = |name: &str, about: &str| (name.to_owned(), about.to_owned());
     Ok(match registry {
-        Registry::Locks => lock::ALL.iter().map(|e| row(e.name, e.about)).collect(),
+        Registry::Locks => lock::ALL.iter().map(lock_row).collect(),
         Registry::Faults => fault::ALL.iter().map(|e| row(e.name, e.about)).collect(),
         Registry::Checks => check::ALL.iter().map(|e| row(e.name, e.about)).collect(),
         Registry::Workloads => workload::ALL.iter().map(|e| row(e.name, e.about)).collect(),
@@ -116,4 +116,13 @@ fn fallen(scenario: &Scenario) -> Vec<String> {
             None => lock.clone(),
         });
     broken.collect()
+}
+
+/// A lock; and, where it does so, how it wakes its waiters.
+fn lock_row(lock: &lock::Entry) -> (String, String) {
+    let about = match lock.wakes {
+        Some(wakes) => format!("{}; wakes {}", lock.about, wakes.word()),
+        None => lock.about.to_owned(),
+    };
+    (lock.name.to_owned(), about)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, stream};
 
 use super::scenarios::{all_built_in, scenarios};
-use super::session::{Failure, Session, locks, plans, worst};
+use super::session::{Failure, Session, locks_for, plans, worst};
 use super::trial::{PLAN, conduct, new_folder};
 use crate::plan::{Overrides, Plan};
 use crate::report::{Report, matrix as table};
@@ -45,13 +45,16 @@ pub async fn matrix(
         [] => all_built_in()?,
         named => scenarios(named)?,
     };
+    let mut cells = cells(&scenarios, &request.locks, flags)?;
     session.check_outputs()?;
     let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
     let folder = match &request.resume {
         Some(folder) => folder.clone(),
         None => new_folder(&session.out, "matrix", flags.seed.unwrap_or(1))?,
     };
-    let cells = cells(&scenarios, &request.locks, flags, &folder);
+    for cell in &mut cells {
+        cell.folder = folder.join(&cell.folder);
+    }
     let quiet = Session {
         progress: false,
         ..session.clone()
@@ -66,15 +69,22 @@ pub async fn matrix(
     })
 }
 
-fn cells(scenarios: &[Scenario], named: &[String], flags: &Overrides, folder: &Path) -> Vec<Cell> {
-    let cells = scenarios.iter().flat_map(|scenario| {
-        let locks = locks(scenario, named).into_iter();
-        locks.map(|lock| Cell {
-            plans: plans(scenario, flags, &lock),
-            folder: folder.join(&scenario.name).join(lock),
-        })
-    });
-    cells.collect()
+/// All cells, their folders within the matrix's.
+fn cells(
+    scenarios: &[Scenario],
+    locks: &[String],
+    flags: &Overrides,
+) -> Result<Vec<Cell>, Failure> {
+    let mut cells = Vec::new();
+    for scenario in scenarios {
+        for lock in locks_for(scenario, locks) {
+            cells.push(Cell {
+                plans: plans(scenario, flags, &lock)?,
+                folder: Path::new(&scenario.name).join(lock),
+            });
+        }
+    }
+    Ok(cells)
 }
 
 /// Runs the cells that have no result yet, some at a time, and gives all results in order.

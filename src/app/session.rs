@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use crate::lock;
 use crate::plan::{Overrides, Plan};
 use crate::report::{Report, json, junit};
-use crate::scenario::{Scenario, Topology};
+use crate::scenario::{Scenario, Topology, Wait};
 use crate::store::StoreUrl;
 use crate::verdict::{Exit, Signal};
 
@@ -166,25 +166,23 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|why| Failure::environment(format!("{}: {why}", path.display())))
 }
 
-/// The locks that a scenario is run under: those named, or else all that it is about.
-pub(super) fn locks(scenario: &Scenario, named: &[String]) -> Vec<String> {
-    let about =
-        |lock: &&str| scenario.locks.is_empty() || scenario.locks.iter().any(|about| about == lock);
-    match named {
-        [] => {
-            let all = lock::names().into_iter().filter(about);
-            all.map(str::to_owned).collect()
-        }
-        named => named.to_vec(),
-    }
-}
-
 /// How many independent nodes a lock on a majority gets where the scenario does not say.
 const QUORUM: Topology = Topology::Quorum { nodes: 5 };
 
 /// The plans of some trials of a scenario under a lock, with what the lock itself asks for: its
 /// nodes, and the store's guard that is its own way to protect the business.
-pub(super) fn plans(scenario: &Scenario, flags: &Overrides, lock: &str) -> Vec<Plan> {
+pub(super) fn plans(
+    scenario: &Scenario,
+    flags: &Overrides,
+    lock: &str,
+) -> Result<Vec<Plan>, Failure> {
+    if !waits_as_asked(scenario, lock) {
+        return Err(Failure::usage(format!(
+            "{}: `wake_up_within` waits for a wake-up, and {lock} wakes nobody; these locks do: {}",
+            scenario.name,
+            lock::waking().join(", ")
+        )));
+    }
     let entry = lock::find(lock);
     let seeds = flags.seeds(scenario).into_iter();
     let plans = seeds.map(|seed| {
@@ -200,7 +198,33 @@ pub(super) fn plans(scenario: &Scenario, flags: &Overrides, lock: &str) -> Vec<P
         plan.guard = entry.guard.unwrap_or(plan.guard);
         plan
     });
-    plans.collect()
+    Ok(plans.collect())
+}
+
+/// Whether a lock has the wait policy that a scenario asks for.
+fn waits_as_asked(scenario: &Scenario, lock: &str) -> bool {
+    let wakes = || lock::find(lock).is_none_or(|entry| entry.wakes.is_some());
+    !matches!(scenario.wait, Wait::WakeUp { .. }) || wakes()
+}
+
+/// The locks that were named for a scenario; if none was, all that can wait as it asks. Who is left
+/// out is told.
+pub(super) fn locks_for(scenario: &Scenario, named: &[String]) -> Vec<String> {
+    if !named.is_empty() {
+        return named.to_vec();
+    }
+    let about = |lock: &String| scenario.locks.is_empty() || scenario.locks.contains(lock);
+    let all = lock::names().into_iter().map(str::to_owned).filter(about);
+    let (fit, unfit): (Vec<_>, Vec<_>) = all.partition(|lock| waits_as_asked(scenario, lock));
+    if !unfit.is_empty() {
+        let (name, unfit) = (&scenario.name, unfit.join(", "));
+        // Nobody may listen, which is no reason to stop.
+        let _ = writeln!(
+            anstream::stderr(),
+            "{name}: left out, for they wake nobody (`wake_up_within`): {unfit}"
+        );
+    }
+    fit
 }
 
 /// How deep a run's folder goes: run, lock, seed.

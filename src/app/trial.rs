@@ -164,7 +164,7 @@ async fn one(
         summary: Summary::default(),
         violations: progress.violations(),
     };
-    let mut server = Servers::start(under.binary, plan.topology.nodes(), plan.load.workers)
+    let mut server = Servers::start(under.binary, plan.topology.nodes(), plan.connections())
         .await
         .map_err(Failure::environment)?;
     let redis = server.addresses().first().copied();

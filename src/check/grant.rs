@@ -73,6 +73,14 @@ impl Grant {
         self.unanswered = 0;
     }
 
+    /// One hold of several was given back, which made the lease full again.
+    pub fn held_on(&mut self, asked: Time, answered: Time) {
+        self.extended_asked = self.extended_asked.max(asked);
+        self.extended_answered = answered;
+        self.renewal_failed = false;
+        self.unanswered = u32::from(self.renewal_asked.is_some());
+    }
+
     /// A renewal came to nothing, as far as the driver knows: it may be applied even later.
     pub fn renewal_failed(&mut self) {
         self.renewal_asked = None;

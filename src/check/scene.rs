@@ -434,12 +434,17 @@ impl Scene {
 
     /// It holds the lock no more. What it still does (a mistake) is watched until it is done.
     fn released(&mut self, op: OpId, at: Time, outcome: &Release) {
-        if matches!(outcome, Release::StillHeld(_)) {
-            return;
-        }
         let Some(operation) = self.ops.get_mut(&op) else {
             return;
         };
+        if matches!(outcome, Release::StillHeld(_)) {
+            // This release is over, it removed nothing, and its holder holds on.
+            let asked = operation.release_asked.take();
+            if let Some(grant) = &mut operation.grant {
+                grant.held_on(asked.unwrap_or(at), at);
+            }
+            return;
+        }
         operation.released = Some(at);
         if let Some(key) = self.keys.get_mut(operation.key as usize) {
             key.leaves(op, at);

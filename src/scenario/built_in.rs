@@ -47,6 +47,7 @@ pub static ALL: &[BuiltIn] = built_in![
     "mistake-watchdog-not-cancelled",
     "reconcile-twice",
     "release-by-other",
+    "wake-up",
 ];
 
 /// The one of that name.
