@@ -12,9 +12,9 @@ use crate::check::{Coverage, Expected, Finding, Judgement, Line};
 use crate::clock::nanos;
 use crate::history::event::Stop;
 use crate::plan::Plan;
-use crate::scenario::Expect;
+use crate::scenario::{Expect, Workload};
 use crate::store::Ledger;
-use crate::summary::{Counts, Quantiles, Summary, quantiles};
+use crate::summary::{Counts, Quantiles, Summary, Vacancy, quantiles};
 use crate::verdict::{Exit, Signal, Verdict};
 
 /// The version of the format. A field may be added within it; none changes its meaning.
@@ -94,6 +94,12 @@ pub struct Trial {
     pub operations_per_second: f64,
     /// From the first operation's beginning to the last one's end.
     pub elapsed_ns: u64,
+    /// Operations begun a second, while operations were issued.
+    #[serde(default)]
+    pub arrivals_per_second: f64,
+    /// How long nobody acted; for the workload `leader` only.
+    #[serde(default)]
+    pub vacancy: Option<Vacancy>,
 }
 
 /// What a ledger is about, and with it what its damage is called.
@@ -117,6 +123,7 @@ impl Trial {
         summary: &Summary,
     ) -> Trial {
         let counts = judged.counts.iter();
+        let leads = matches!(plan.workload, Workload::Leader);
         Trial {
             seed: plan.seed,
             folder,
@@ -135,6 +142,8 @@ impl Trial {
             release: quantiles(&summary.release),
             operations_per_second: summary.operations_per_second(),
             elapsed_ns: nanos(summary.elapsed()),
+            arrivals_per_second: summary.arrivals_per_second(),
+            vacancy: leads.then(|| summary.vacancy()),
         }
     }
 
