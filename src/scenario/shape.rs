@@ -148,6 +148,9 @@ pub enum Granularity {
 }
 
 impl Granularity {
+    /// The most units that may have a lock each: every key is looked up when a run has ended.
+    pub const MOST_UNITS: u64 = 100_000;
+
     /// All of them, from the coarsest on.
     pub const ALL: [Granularity; 3] = [Granularity::All, Granularity::Sku, Granularity::Unit];
 

@@ -164,9 +164,6 @@ fn number(table: &Table<'_>, key: &'static str, example: &str) -> Option<u32> {
     number.map(|number| number as u32)
 }
 
-/// The most units that have a lock each: every key is looked up when a run has ended.
-const MOST_UNITS: u64 = 100_000;
-
 fn flash_sale(table: &Table<'_>) -> Option<Workload> {
     let stock = number(table, "stock", "100");
     let skus = table.get("skus").map(|field| field.integer(1..=10_000));
@@ -179,10 +176,11 @@ fn flash_sale(table: &Table<'_>) -> Option<Workload> {
     );
     let granularity = (Granularity::ALL.into_iter()).find(|known| known.word() == word)?;
     let units = u64::from(stock) * u64::from(skus);
-    if let (Granularity::Unit, true, Some(field)) = (granularity, units > MOST_UNITS, field) {
+    let most = Granularity::MOST_UNITS;
+    if let (Granularity::Unit, true, Some(field)) = (granularity, units > most, field) {
         field.problem(format!(
             "{skus} SKUs with {stock} units each make {units} locks, one for each unit: at most \
-             {MOST_UNITS}; less `stock`, or `granularity = \"sku\"`"
+             {most}; less `stock`, or `granularity = \"sku\"`"
         ));
     }
     Some(Workload::FlashSale {
