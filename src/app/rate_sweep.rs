@@ -12,6 +12,7 @@ use crate::report::experiment::Setting;
 use crate::report::sweep as table;
 use crate::scenario::{Dist, Scenario};
 use crate::verdict::Exit;
+use crate::workload;
 
 /// How many trials each rate gets where nobody says.
 const TRIALS: u32 = 10;
@@ -61,11 +62,51 @@ pub async fn rate_sweep(
 /// two requests that together they make so many.
 fn at_rate(scenario: &Scenario, rate: u32, flags: &Overrides) -> Scenario {
     let workers = flags.workers.unwrap_or(scenario.load.workers);
-    let pause = nanos(Duration::from_secs(1)) as f64 * f64::from(workers) / f64::from(rate);
+    let rate = f64::from(rate);
+    let pause = f64::from(workers) / rate - busy(scenario, rate);
+    let ns = |part: f64| nanos(Duration::from_secs_f64((part * pause).max(0.0)));
     let mut changed = scenario.clone();
     changed.load.think = Dist::Uniform {
-        low_ns: (pause / 2.0) as u64,
-        high_ns: (pause * 1.5) as u64,
+        low_ns: ns(0.5),
+        high_ns: ns(1.5),
     };
     changed
+}
+
+/// How many seconds a request takes on average: its section, unless the lock is taken. With one
+/// place at each key and nobody waiting, 1 / (1 + load) get in (Erlang's loss formula).
+fn busy(scenario: &Scenario, rate: f64) -> f64 {
+    let section = scenario.section.mean().as_secs_f64();
+    let load = rate * section / f64::from(workload::keys(&scenario.workload));
+    section / (1.0 + load)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::session::vocabulary;
+
+    fn pause(name: &str, text: &str, rate: u32) -> f64 {
+        let scenario = Scenario::parse(name, text, &vocabulary()).expect("it is valid");
+        let flags = Overrides::default();
+        at_rate(&scenario, rate, &flags)
+            .load
+            .think
+            .mean()
+            .as_secs_f64()
+    }
+
+    #[test]
+    fn a_worker_pauses_for_what_a_request_leaves_of_its_turn() {
+        let quiet = include_str!("../../scenarios/incident-137-quiet.toml");
+        let under_one_lock = pause("quiet", quiet, 300);
+        assert!(
+            (0.19..0.2).contains(&under_one_lock),
+            "nearly all are refused: {under_one_lock}"
+        );
+        let shop = include_str!("../../scenarios/rate-sweep.toml");
+        let alone = pause("shop", shop, 300);
+        assert!((0.58..0.62).contains(&alone), "nearly all get in: {alone}");
+        assert_eq!(pause("shop", shop, 1_000_000), 0.0);
+    }
 }

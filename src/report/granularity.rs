@@ -21,8 +21,8 @@ const SOLD: OfTrial = |trial| match trial.elapsed().as_secs_f64() {
 pub fn table(experiment: &Experiment) -> String {
     let mut lines = heading(
         experiment,
-        "Sections and units sold a second, and what a worker waits for its lock: the median\n\
-         trial's, in run time.",
+        "Sections and units sold a second, and what a worker waits for its lock: the\n\
+         median trial's, in run time.",
     );
     lines.push(format!(
         "{:20} {:8} {:>10} {:>7} {:>8} {:>8} {:>8}  {}",
@@ -94,7 +94,13 @@ fn conclusion(experiment: &Experiment) -> Vec<String> {
         let rows = experiment.rows.iter().filter(|row| row.lock == coarse.lock);
         let finer: Vec<_> = rows
             .filter(|row| word(row) != "all")
-            .filter_map(|row| Some(format!("{:.1} times with one per {}", ratio(row, experiment)?, word(row))))
+            .filter_map(|row| {
+                Some(format!(
+                    "{:.1} times with one per {}",
+                    ratio(row, experiment)?,
+                    word(row)
+                ))
+            })
             .collect();
         if coarse.violated.count == 0 && !finer.is_empty() {
             lines.push(format!(

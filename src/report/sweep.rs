@@ -17,7 +17,8 @@ const RULE: f64 = 3.0;
 /// The table of a TTL sweep.
 pub fn ttl(experiment: &Experiment, p99: Duration) -> String {
     let about = format!(
-        "TTLs as multiples of the section's P99, {}: of 100,000 draws under a fixed seed.",
+        "The section's P99 is {} (of 100,000 draws under a fixed seed). Times are the\n\
+         incident's own.",
         seconds(p99.as_secs_f64())
     );
     let mut lines = heading(experiment, &about);
@@ -49,9 +50,9 @@ pub fn ttl(experiment: &Experiment, p99: Duration) -> String {
 pub fn rate(experiment: &Experiment) -> String {
     let mut lines = heading(
         experiment,
-        "Requests a second. The load is a closed loop, where a worker asks again when it is\n\
-         through: so a rate is nominal, and the measured one (of the median trial) stands\n\
-         beside it.",
+        "Requests a second, in the incident's own time. The load is a closed loop, where\n\
+         a worker asks again once it is through: so a rate is nominal, and the measured\n\
+         one (the median trial's) stands beside it.",
     );
     let scale = experiment.time_scale;
     lines.push(head("nominal", "measured", "oversold"));
@@ -101,7 +102,7 @@ fn seconds(s: f64) -> String {
     }
 }
 
-/// What was run, and in whose time it is told.
+/// What was run.
 pub(super) fn heading(experiment: &Experiment, about: &str) -> Vec<String> {
     let bold = Style::new().bold();
     let Experiment {
@@ -116,7 +117,7 @@ pub(super) fn heading(experiment: &Experiment, about: &str) -> Vec<String> {
     let mut lines = vec![
         format!("{bold}{name}: {scenario} / {}{bold:#}", locks.join(", ")),
         format!(
-            "({trials} trials each from seed {}, {}, time scale {}; times are the incident's)",
+            "({trials} trials each from seed {}, {}, time scale {})",
             experiment.seed, experiment.server, experiment.time_scale
         ),
         about.to_owned(),
@@ -257,4 +258,107 @@ fn rule(rows: &[Row]) -> String {
         "The rule \"at least {RULE} x P99\" {holds}:\n  {} violated.",
         share.sentence()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::json::SCHEMA_VERSION;
+
+    /// A row of which nothing but the shares is known.
+    fn row(setting: Setting, count: u64, of: u64) -> Row {
+        Row {
+            violated: Share::new(count, of),
+            ..Row::new("set-nx-ex-del", setting, vec![])
+        }
+    }
+
+    fn experiment(rows: Vec<Row>) -> Experiment {
+        Experiment {
+            schema_version: SCHEMA_VERSION,
+            tool: "oversold".to_owned(),
+            experiment: "ttl-sweep".to_owned(),
+            scenario: "ttl-sweep".to_owned(),
+            seed: 1,
+            time_scale: 0.05,
+            server: "Redis 7.0.15".to_owned(),
+            interrupted: None,
+            rows,
+        }
+    }
+
+    fn of_ttls(counts: &[(f64, u64)], of: u64) -> String {
+        let rows = counts.iter().map(|(of_p99, count)| {
+            let ttl_ns = (of_p99 * 6e9) as u64;
+            let of_p99 = *of_p99;
+            row(Setting::Ttl { of_p99, ttl_ns }, *count, of)
+        });
+        ttl(&experiment(rows.collect()), Duration::from_secs(6))
+    }
+
+    fn of_rates(counts: &[(u32, u64)], of: u64) -> String {
+        let rows = counts.iter().map(|(rate, count)| {
+            let nominal_per_second = f64::from(*rate);
+            row(Setting::Rate { nominal_per_second }, *count, of)
+        });
+        rate(&experiment(rows.collect()))
+    }
+
+    fn bare(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    #[test]
+    fn a_bar_ends_at_the_low_end_and_the_interval_stands_around_the_share() {
+        let text = of_ttls(&[(0.5, 20), (1.0, 10), (3.0, 0)], 20);
+        let lines: Vec<&str> = text.lines().collect();
+        let plot = |line: &str| line[48..].to_owned();
+        assert_eq!(plot(lines[5]), "0 %                       100 %");
+        assert_eq!(plot(lines[6]), "=========================|----o");
+        assert_eq!(plot(lines[7]), "========|------o------|");
+        assert_eq!(plot(lines[8]), "o----|");
+    }
+
+    #[test]
+    fn it_fits_a_terminal() {
+        let ttls = of_ttls(&[(0.5, 100), (33.333, 50), (100.0, 0)], 100);
+        let rates = of_rates(&[(300, 0), (1_000_000, 100)], 100);
+        for line in bare(&ttls).lines().chain(bare(&rates).lines()) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_longer_ttl_is_said_to_lower_the_probability_only_when_it_does() {
+        let lowers = |counts: &[(f64, u64)]| of_ttls(counts, 20).contains("only lowers");
+        assert!(lowers(&[(0.5, 20), (1.0, 9), (1.5, 11), (5.0, 0)]));
+        assert!(!lowers(&[(0.5, 10), (5.0, 10)]), "it stays");
+        assert!(
+            !lowers(&[(0.5, 10), (1.0, 0), (1.5, 20), (5.0, 9)]),
+            "it jumps up"
+        );
+        assert!(!lowers(&[]));
+    }
+
+    #[test]
+    fn the_rule_of_three_is_judged_by_its_own_row_or_not_at_all() {
+        let holds = of_ttls(&[(3.0, 0)], 20);
+        let so = "holds here as far as 20 trials can tell (up to 17 %)";
+        assert!(holds.contains(so), "{holds}");
+        assert!(of_ttls(&[(3.0, 1)], 20).contains("does not hold for this distribution"));
+        assert!(of_ttls(&[(2.0, 0), (4.0, 0)], 20).contains("not put to the test"));
+        assert!(of_ttls(&[(3.0, 0)], 0).contains("not put to the test"));
+    }
+
+    #[test]
+    fn a_rate_is_said_to_raise_the_probability_only_when_it_does() {
+        let raises = |counts: &[(u32, u64)]| of_rates(counts, 10).contains("the rate alone raises");
+        let text = of_rates(&[(300, 1), (2600, 10)], 10);
+        assert!(
+            text.contains("10 % at 300 a second, 100 % at 2600 a second"),
+            "{text}"
+        );
+        assert!(raises(&[(300, 1), (600, 0), (2600, 10)]));
+        assert!(!raises(&[(300, 10), (2600, 1)]));
+    }
 }

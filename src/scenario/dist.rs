@@ -164,11 +164,20 @@ impl Dist {
     /// of 100,000 draws under a fixed seed, so it is always the same; a mixture or a cache has no
     /// formula for it.
     pub fn quantile(&self, part: f64) -> Duration {
-        let mut sampler = Sampler::new(self, SAMPLE_SEED.stream("quantile", 0));
-        let mut draws: Vec<_> = (0..SAMPLE).map(|_| sampler.draw()).collect();
+        let mut draws = self.draws();
         draws.sort_unstable();
         let place = (part * SAMPLE as f64).ceil() as usize;
         draws[place.clamp(1, SAMPLE) - 1]
+    }
+
+    /// The mean, of the same sample.
+    pub fn mean(&self) -> Duration {
+        self.draws().iter().sum::<Duration>() / SAMPLE as u32
+    }
+
+    fn draws(&self) -> Vec<Duration> {
+        let mut sampler = Sampler::new(self, SAMPLE_SEED.stream("quantile", 0));
+        (0..SAMPLE).map(|_| sampler.draw()).collect()
     }
 
     /// The same shape with every duration multiplied.
@@ -218,11 +227,13 @@ mod tests {
     fn a_quantile_is_that_of_the_distribution_and_always_the_same() {
         let constant = Dist::constant(Duration::from_millis(50));
         assert_eq!(quantile(&constant, 0.99), 0.050);
+        assert_eq!(constant.mean(), Duration::from_millis(50));
         let uniform = Dist::Uniform {
             low_ns: 6_000_000_000,
             high_ns: 8_000_000_000,
         };
         assert!((quantile(&uniform, 0.99) - 7.98).abs() < 0.005);
+        assert!((uniform.mean().as_secs_f64() - 7.0).abs() < 0.01);
         assert_eq!(uniform.quantile(0.5), uniform.quantile(0.5));
         assert_eq!(uniform.quantile(1.0), uniform.quantile(2.0));
         assert!(uniform.quantile(0.0) >= Duration::from_secs(6));
