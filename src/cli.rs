@@ -11,7 +11,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use tokio::sync::watch;
 
-use crate::app::{self, Failure, MatrixRequest, Output, Registry, Session};
+use crate::app::{
+    self, Failure, MatrixRequest, Output, RateSweepRequest, Registry, Session, TtlSweepRequest,
+};
 use crate::lock;
 use crate::plan::Overrides;
 use crate::scenario::{Expect, Mistake, Store};
@@ -92,6 +94,63 @@ enum Command {
         plan: PlanFlags,
         #[command(flatten)]
         results: ResultFlags,
+    },
+    /// How probable a violation is at each TTL, as a multiple of the section's P99
+    #[command(after_help = help::TTL_SWEEP)]
+    TtlSweep {
+        /// The scenario file, or - for standard input
+        #[arg(default_value = "scenarios/ttl-sweep.toml")]
+        scenario: PathBuf,
+        /// The lock, instead of the scenario's own
+        #[arg(long, value_name = "LOCK", value_parser = lock_name)]
+        lock: Option<String>,
+        /// The TTLs, as multiples of the P99
+        #[arg(long, value_name = "a,b,...", value_delimiter = ',', value_parser = multiple,
+              default_value = "0.5,1,1.5,2,3,4,5")]
+        multiples: Vec<f64>,
+        /// How many trials run at a time
+        #[arg(long, value_name = "N", default_value_t = 4)]
+        jobs: usize,
+        #[command(flatten)]
+        plan: PlanFlags,
+        #[command(flatten)]
+        results: ExperimentFlags,
+    },
+    /// How probable a violation is at each rate of requests
+    #[command(after_help = help::RATE_SWEEP)]
+    RateSweep {
+        /// The scenario file, or - for standard input
+        #[arg(default_value = "scenarios/rate-sweep.toml")]
+        scenario: PathBuf,
+        /// The lock, instead of the scenario's own
+        #[arg(long, value_name = "LOCK", value_parser = lock_name)]
+        lock: Option<String>,
+        /// Requests a second, in the scenario's own time
+        #[arg(long, value_name = "a,b,...", value_delimiter = ',',
+              value_parser = clap::value_parser!(u32).range(1..=1_000_000),
+              default_value = "300,600,1200,1800,2600")]
+        rates: Vec<u32>,
+        /// How many trials run at a time
+        #[arg(long, value_name = "N", default_value_t = 4)]
+        jobs: usize,
+        #[command(flatten)]
+        plan: PlanFlags,
+        #[command(flatten)]
+        results: ExperimentFlags,
+    },
+    /// What one lock for everything costs, against one for each SKU and each unit
+    #[command(after_help = help::GRANULARITY)]
+    Granularity {
+        /// The scenario file, or - for standard input
+        #[arg(default_value = "scenarios/coarse-lock.toml")]
+        scenario: PathBuf,
+        /// The locks, separated by commas; the scenario's own by default
+        #[arg(long, value_name = "a,b,...", value_delimiter = ',', value_parser = lock_name)]
+        locks: Vec<String>,
+        #[command(flatten)]
+        plan: PlanFlags,
+        #[command(flatten)]
+        results: ExperimentFlags,
     },
     /// Judge a stored run again, from its history and ledger, without Redis
     #[command(after_help = help::CHECK)]
@@ -174,6 +233,16 @@ struct ResultFlags {
     documents: DocumentFlags,
 }
 
+#[derive(Debug, Args)]
+struct ExperimentFlags {
+    /// The folder for reports
+    #[arg(long, value_name = "DIR", default_value = "reports")]
+    out: PathBuf,
+    /// Also write the JSON document to this file (- is standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Output>,
+}
+
 #[derive(Debug, Default, Args)]
 struct DocumentFlags {
     /// Also write the JSON report to this file (- is standard output)
@@ -223,6 +292,13 @@ fn lock_name(text: &str) -> Result<String, String> {
     }
 }
 
+fn multiple(text: &str) -> Result<f64, String> {
+    let multiple = text.parse().ok();
+    multiple
+        .filter(|multiple| (0.01..=100.0).contains(multiple))
+        .ok_or_else(|| "a multiple of the P99 between 0.01 and 100".to_owned())
+}
+
 fn time_scale(text: &str) -> Result<f64, String> {
     let scale = text.parse().ok();
     scale
@@ -265,6 +341,16 @@ impl PlanFlags {
             store,
             ..Overrides::default()
         })
+    }
+}
+
+impl ExperimentFlags {
+    fn parts(self) -> (PathBuf, DocumentFlags) {
+        let documents = DocumentFlags {
+            json: self.json,
+            junit: None,
+        };
+        (self.out, documents)
     }
 }
 
@@ -356,6 +442,59 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
                 resume,
             };
             app::matrix(&request, &flags, &session).await
+        }
+        Command::TtlSweep {
+            scenario,
+            lock,
+            multiples,
+            jobs,
+            plan,
+            results,
+        } => {
+            let (out, documents) = results.parts();
+            let session = session(out, documents)?;
+            let flags = Overrides {
+                lock,
+                ..plan.overrides(store_url.as_ref())?
+            };
+            let request = TtlSweepRequest {
+                scenario,
+                multiples,
+                jobs,
+            };
+            app::ttl_sweep(&request, &flags, &session).await
+        }
+        Command::RateSweep {
+            scenario,
+            lock,
+            rates,
+            jobs,
+            plan,
+            results,
+        } => {
+            let (out, documents) = results.parts();
+            let session = session(out, documents)?;
+            let flags = Overrides {
+                lock,
+                ..plan.overrides(store_url.as_ref())?
+            };
+            let request = RateSweepRequest {
+                scenario,
+                rates,
+                jobs,
+            };
+            app::rate_sweep(&request, &flags, &session).await
+        }
+        Command::Granularity {
+            scenario,
+            locks,
+            plan,
+            results,
+        } => {
+            let (out, documents) = results.parts();
+            let session = session(out, documents)?;
+            let flags = plan.overrides(store_url.as_ref())?;
+            app::granularity(&scenario, &distinct(locks), &flags, &session).await
         }
         Command::Check { stored, documents } => {
             app::check(&stored, &session(PathBuf::new(), documents)?)

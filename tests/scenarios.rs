@@ -193,11 +193,25 @@ fn each_workload_is_read_with_its_own_words() {
     assert_eq!(with(kind), sale(10, 1, Granularity::Sku));
     let all = format!("{kind}\nskus = 5\ngranularity = \"all\"");
     assert_eq!(with(&all), sale(10, 5, Granularity::All));
+    let unit = format!("{kind}\nskus = 5\ngranularity = \"unit\"");
+    assert_eq!(with(&unit), sale(10, 5, Granularity::Unit));
     let cron = "kind = \"cron\"\nticks = 3\nevery = \"60s\"";
     let every_ns = 60_000_000_000;
     assert_eq!(with(cron), Workload::Cron { ticks: 3, every_ns });
     assert_eq!(with("kind = \"counter\""), Workload::Counter);
     assert_eq!(with("kind = \"leader\""), Workload::Leader);
+}
+
+#[test]
+fn more_units_than_can_be_looked_up_get_no_lock_each() {
+    let with = |skus: u32| {
+        let sale = format!("stock = 1000\nskus = {skus}\ngranularity = \"unit\"");
+        small("").replace("stock = 10", &sale)
+    };
+    valid(&with(100));
+    let told = told(&with(101));
+    let so = "101 SKUs with 1000 units each make 101000 locks, one for each unit: at most 100000";
+    assert!(told.contains(so), "{told}");
 }
 
 #[test]

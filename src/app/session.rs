@@ -108,13 +108,21 @@ impl Session {
 
     /// Writes the documents that were asked for.
     pub fn publish(&self, reports: &[Report]) -> Result<(), Failure> {
-        if let Some(to) = &self.json {
-            put(to, &json::render(reports))?;
-        }
+        self.publish_json(&json::render(reports))?;
         if let Some(to) = &self.junit {
             put(to, &junit::render(reports))?;
         }
         Ok(())
+    }
+}
+
+impl Session {
+    /// Writes the JSON document, if it was asked for.
+    pub(super) fn publish_json(&self, document: &str) -> Result<(), Failure> {
+        match &self.json {
+            Some(to) => put(to, document),
+            None => Ok(()),
+        }
     }
 }
 

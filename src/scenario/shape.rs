@@ -149,6 +149,25 @@ pub enum Granularity {
     All,
     /// A lock for each SKU.
     Sku,
+    /// A lock for each unit, which is then an item of its own.
+    Unit,
+}
+
+impl Granularity {
+    /// The most units that may have a lock each: every key is looked up when a run has ended.
+    pub const MOST_UNITS: u64 = 100_000;
+
+    /// All of them, from the coarsest on.
+    pub const ALL: [Granularity; 3] = [Granularity::All, Granularity::Sku, Granularity::Unit];
+
+    /// The word for it in a scenario.
+    pub fn word(self) -> &'static str {
+        match self {
+            Granularity::All => "all",
+            Granularity::Sku => "sku",
+            Granularity::Unit => "unit",
+        }
+    }
 }
 
 /// A mistake that people make around a good lock.

@@ -179,14 +179,26 @@ fn number(table: &Table<'_>, key: &'static str, example: &str) -> Option<u32> {
 fn flash_sale(table: &Table<'_>) -> Option<Workload> {
     let stock = number(table, "stock", "100");
     let skus = table.get("skus").map(|field| field.integer(1..=10_000));
-    let granularity = table.get("granularity").map(|f| f.word(&["all", "sku"]));
+    let field = table.get("granularity");
+    let word = (field.as_ref()).map(|f| f.word(&Granularity::ALL.map(Granularity::word)));
+    let (stock, skus, word) = (
+        stock?,
+        skus.unwrap_or(Some(1))? as u32,
+        word.unwrap_or(Some("sku"))?,
+    );
+    let granularity = (Granularity::ALL.into_iter()).find(|known| known.word() == word)?;
+    let units = u64::from(stock) * u64::from(skus);
+    let most = Granularity::MOST_UNITS;
+    if let (Granularity::Unit, true, Some(field)) = (granularity, units > most, field) {
+        field.problem(format!(
+            "{skus} SKUs with {stock} units each make {units} locks, one for each unit: at most \
+             {most}; less `stock`, or `granularity = \"sku\"`"
+        ));
+    }
     Some(Workload::FlashSale {
-        stock: stock?,
-        skus: skus.unwrap_or(Some(1))? as u32,
-        granularity: match granularity.unwrap_or(Some("sku"))? {
-            "all" => Granularity::All,
-            _ => Granularity::Sku,
-        },
+        stock,
+        skus,
+        granularity,
     })
 }
 
