@@ -99,7 +99,7 @@ enum Command {
     #[command(after_help = help::TTL_SWEEP)]
     TtlSweep {
         /// The scenario file, or - for standard input
-        #[arg(default_value = "scenarios/ttl-sweep.toml")]
+        #[arg(default_value = "ttl-sweep")]
         scenario: PathBuf,
         /// The lock, instead of the scenario's own
         #[arg(long, value_name = "LOCK", value_parser = lock_name)]
@@ -120,7 +120,7 @@ enum Command {
     #[command(after_help = help::RATE_SWEEP)]
     RateSweep {
         /// The scenario file, or - for standard input
-        #[arg(default_value = "scenarios/rate-sweep.toml")]
+        #[arg(default_value = "rate-sweep")]
         scenario: PathBuf,
         /// The lock, instead of the scenario's own
         #[arg(long, value_name = "LOCK", value_parser = lock_name)]
@@ -142,7 +142,7 @@ enum Command {
     #[command(after_help = help::GRANULARITY)]
     Granularity {
         /// The scenario file, or - for standard input
-        #[arg(default_value = "scenarios/coarse-lock.toml")]
+        #[arg(default_value = "coarse-lock")]
         scenario: PathBuf,
         /// The locks, separated by commas; the scenario's own by default
         #[arg(long, value_name = "a,b,...", value_delimiter = ',', value_parser = lock_name)]

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use super::session::{Failure, Session, scenarios};
+use super::scenarios::scenarios;
+use super::session::{Failure, Session};
 use super::sweep::{Series, sweep};
 use crate::plan::Overrides;
 use crate::report::experiment::Setting;
@@ -40,7 +41,7 @@ pub async fn granularity(
             let setting = Setting::Granularity {
                 granularity: granularity.word().to_owned(),
             };
-            series.push(Series::new(lock, setting, changed, &flags));
+            series.push(Series::new(lock, setting, changed, &flags)?);
         }
     }
     let done = sweep("granularity", scenario, series, 1, session).await?;

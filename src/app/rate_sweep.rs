@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::session::{Failure, Session, scenarios};
+use super::scenarios::scenarios;
+use super::session::{Failure, Session};
 use super::sweep::{Series, sweep};
 use crate::clock::nanos;
 use crate::plan::Overrides;
@@ -52,7 +53,7 @@ pub async fn rate_sweep(
         let changed = at_rate(scenario, rate, &flags);
         Series::new(flags.lock(scenario), setting, changed, &flags)
     });
-    let series = series.collect();
+    let series = series.collect::<Result<_, _>>()?;
     let done = sweep("rate-sweep", scenario, series, request.jobs, session).await?;
     done.tell(&table::rate(&done.experiment), session);
     Ok(done.experiment.exit())
@@ -84,7 +85,7 @@ fn busy(scenario: &Scenario, rate: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::session::vocabulary;
+    use crate::app::scenarios::vocabulary;
 
     fn pause(name: &str, text: &str, rate: u32) -> f64 {
         let scenario = Scenario::parse(name, text, &vocabulary()).expect("it is valid");

@@ -33,17 +33,17 @@ impl Series {
         setting: Setting,
         changed: Scenario,
         flags: &Overrides,
-    ) -> Series {
+    ) -> Result<Series, Failure> {
         // Named apart, so that stored histories are judged setting by setting, too.
         let scenario = Scenario {
             name: format!("{}-{}", changed.name, setting.folder()),
             ..changed
         };
-        Series {
+        Ok(Series {
             lock: lock.to_owned(),
-            plans: plans(&scenario, flags, lock),
+            plans: plans(&scenario, flags, lock)?,
             setting,
-        }
+        })
     }
 
     fn folder(&self) -> PathBuf {

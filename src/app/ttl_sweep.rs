@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use super::session::{Failure, Session, scenarios};
+use super::scenarios::scenarios;
+use super::session::{Failure, Session};
 use super::sweep::{Series, sweep};
 use crate::clock::nanos;
 use crate::plan::Overrides;
@@ -54,7 +55,7 @@ pub async fn ttl_sweep(
         let setting = Setting::Ttl { of_p99, ttl_ns };
         Series::new(flags.lock(scenario), setting, changed, &flags)
     });
-    let series = series.collect();
+    let series = series.collect::<Result<_, _>>()?;
     let done = sweep("ttl-sweep", scenario, series, request.jobs, session).await?;
     done.tell(&table::ttl(&done.experiment, p99), session);
     Ok(done.experiment.exit())
