@@ -444,7 +444,10 @@ pub enum Often {
     /// In every one.
     Each,
     /// In at least one.
-    Some,
+    Some {
+        /// Of so many: of fewer it may well be found in none.
+        of: u32,
+    },
 }
 
 impl Scenario {

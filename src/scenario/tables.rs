@@ -40,7 +40,10 @@ pub(super) fn scenario(root: Table<'_>, known: &Vocabulary) -> Option<Scenario> 
     let lock = lock.and_then(|field| lock_of(field.table()?, known));
     let store = root.get("store").map(|field| store_of(field.table()?));
     let faults = root.get("fault").map(|field| faults_of(&field, instances));
-    let expect = root.get("expect").map(|field| expectations(&field, known));
+    let of = trials.flatten().unwrap_or(1) as u32;
+    let expect = root
+        .get("expect")
+        .map(|field| expectations(&field, of, known));
     root.finish();
     let (section, heeds_lost_lease) = section?;
     let lock = lock?;
@@ -370,7 +373,12 @@ fn at_time(time: &Field<'_>, instance: Option<&Field<'_>>, instances: Option<u64
     })
 }
 
-fn expectations(field: &Field<'_>, known: &Vocabulary) -> Option<BTreeMap<String, Expect>> {
+/// What is expected of each lock, in a scenario of so many trials.
+fn expectations(
+    field: &Field<'_>,
+    of: u32,
+    known: &Vocabulary,
+) -> Option<BTreeMap<String, Expect>> {
     let table = field.table()?;
     let mut expect = Some(BTreeMap::new());
     for entry in table.entries() {
@@ -378,7 +386,7 @@ fn expectations(field: &Field<'_>, known: &Vocabulary) -> Option<BTreeMap<String
             let help = suggest(entry.key(), &known.locks);
             entry.key_problem(format!("unknown lock `{}`; {help}", entry.key()));
         }
-        match expectation(entry, known) {
+        match expectation(entry, of, known) {
             Some(one) => {
                 if let Some(map) = expect.as_mut() {
                     map.insert(entry.key().to_owned(), one);
@@ -390,7 +398,7 @@ fn expectations(field: &Field<'_>, known: &Vocabulary) -> Option<BTreeMap<String
     expect
 }
 
-fn expectation(field: &Field<'_>, known: &Vocabulary) -> Option<Expect> {
+fn expectation(field: &Field<'_>, of: u32, known: &Vocabulary) -> Option<Expect> {
     if field.is_str() {
         return match field.word(&["pass", "violation"])? {
             "pass" => Some(Expect::Pass),
@@ -418,7 +426,7 @@ fn expectation(field: &Field<'_>, known: &Vocabulary) -> Option<Expect> {
         properties: properties?,
         never: never.unwrap_or(Some(vec![]))?,
         often: match often.unwrap_or(Some("each"))? {
-            "some" => Often::Some,
+            "some" => Often::Some { of },
             _ => Often::Each,
         },
     })
