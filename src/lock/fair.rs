@@ -12,7 +12,8 @@
 //!
 //! Known failures: as [`token-lua-watchdog`](super::token_lua_watchdog); a dead head of the queue
 //! keeps everybody waiting until it counts as dead (one TTL), its wake-up is nobody's; a waiter that
-//! asks less often than once a TTL counts as dead and goes back to the end; not reentrant.
+//! asks less often than once a TTL counts as dead and goes back to the end, and where all retry so
+//! seldom hardly anybody gets in (who waits for a wake-up asks twice a TTL); not reentrant.
 
 use std::time::Duration;
 
