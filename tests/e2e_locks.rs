@@ -67,6 +67,7 @@ fn call<'a>(conn: &'a Conn, token: &'a str) -> Call<'a> {
         key: KEY,
         token,
         owner: token,
+        pause: Duration::ZERO,
         points: &Calm,
     }
 }

@@ -141,6 +141,7 @@ impl Client {
             key: KEY,
             token,
             owner: &self.owner,
+            pause: Duration::ZERO,
             points: &Calm,
         }
     }

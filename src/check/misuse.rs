@@ -4,11 +4,13 @@
 
 use std::time::Duration;
 
+use super::cause;
 use super::finding::{Cause, Finding, Findings, Property, Role};
 use super::ledger::EffectOf;
 use super::operation::Operation;
 use super::scene::Scene;
 use super::{Check, Entry};
+use crate::history::OpId;
 use crate::history::event::{Effect, Event, Kind, Release};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -52,7 +54,7 @@ impl Check for Misuse {
                 ..
             } => {
                 let harm = self.effect.shift(*rows, *replaced, *left) != 0;
-                wrote(event, scene.op(*op), harm)
+                wrote(event, scene, *op, harm)
             }
             _ => None,
         };
@@ -124,12 +126,24 @@ fn renewed(event: &Event, op: Option<&Operation>) -> Option<Finding> {
 }
 
 /// A write outside the lock; one that knew better is told where it did harm.
-fn wrote(event: &Event, op: Option<&Operation>, harm: bool) -> Option<Finding> {
-    let op = op?;
+fn wrote(event: &Event, scene: &Scene, op: OpId, harm: bool) -> Option<Finding> {
+    let op = scene.op(op)?;
     if op.released.is_some() {
         let what = "wrote after its release: the effect lands outside the lock";
         return Some(finding(event, op, Property::EffectAfterRelease, what));
     }
     let what = "wrote over others although its watchdog had told it that the lease was lost";
-    (op.told_lost && harm).then(|| finding(event, op, Property::UnheededLoss, what))
+    let unheeded =
+        (op.told_lost && harm).then(|| finding(event, op, Property::UnheededLoss, what))?;
+    let cause = match why_lost(scene, op) {
+        Some(Cause::DriverLag) => Cause::DriverLag,
+        _ => unheeded.cause,
+    };
+    Some(Finding { cause, ..unheeded })
+}
+
+/// Why the lease was lost that an operation was told of.
+fn why_lost(scene: &Scene, op: &Operation) -> Option<Cause> {
+    let expired = || Some(cause::of_expiry(scene, op, op.grant.as_ref()?));
+    op.lost.or_else(expired)
 }

@@ -1,19 +1,18 @@
 //! First come, first served: waiters stand in a queue on the server, and only its head is granted
-//! the lock. A release wakes the head alone. A waiter that has not asked for a while is dead and is
-//! dropped from the queue.
+//! the lock. A release wakes the head alone. A waiter that has been silent for a TTL longer than it
+//! said it would pause is dead and is dropped from the queue.
 //!
 //! Commands: a script over the key, a sorted set of waiters by arrival (`key:queue`) and one by the
-//! time of their last question (`key:asked`), on the server's clock; released by compare-and-delete,
+//! time from which they count as dead (`key:dead`), on the server's clock; released by compare-and-delete,
 //! renewed by a watchdog. To wake a waiter a value is pushed to a list of its own (`key:woken:token`),
 //! on which it blocks (`BLPOP`); all names lie in the key's hash slot. Who is granted, gives up or
-//! releases is out of the queue; what a dead waiter leaves ends by itself, two TTLs after the last
-//! question. Sources: the queue lock of Redisson's `getFairLock`, in shape; blocking for a wake-up:
+//! releases is out of the queue; what a dead waiter leaves ends by itself, twice as late. Sources: the queue lock of Redisson's `getFairLock`, in shape; blocking for a wake-up:
 //! <https://redis.io/docs/latest/commands/blpop/>.
 //!
 //! Known failures: as [`token-lua-watchdog`](super::token_lua_watchdog); a dead head of the queue
-//! keeps everybody waiting until it counts as dead (one TTL), its wake-up is nobody's; a waiter that
-//! asks less often than once a TTL counts as dead and goes back to the end, and where all retry so
-//! seldom hardly anybody gets in (who waits for a wake-up asks twice a TTL); not reentrant.
+//! keeps everybody waiting until it counts as dead, its wake-up is nobody's; where all pause long
+//! between two questions the lock lies free until its head asks (who waits for a wake-up asks twice
+//! a TTL); not reentrant.
 
 use std::time::Duration;
 
@@ -25,9 +24,9 @@ use crate::client::{Outcome, Script};
 use crate::history::event::Release;
 use crate::scenario::Point;
 
-/// A script about the queue. KEYS: the lock, the queue (token by arrival), the questions (token by
-/// time). ARGV: token, TTL, what the names of the waiters' lists begin with. A waiter that has been
-/// silent for a TTL is dead.
+/// A script about the queue. KEYS: the lock, the queue (token by arrival), the waiters (token by
+/// the time from which it is dead). ARGV: token, TTL, what the names of the waiters' lists begin
+/// with, how long the waiter may pause before it asks again.
 macro_rules! about_the_queue {
     ($script:literal) => {
         concat!(
@@ -40,7 +39,7 @@ local function leaves(waiter)
   redis.call('del', ARGV[3] .. waiter)
 end
 local function drop_the_dead()
-  for _, dead in ipairs(redis.call('zrangebyscore', KEYS[3], '-inf', now - ARGV[2])) do
+  for _, dead in ipairs(redis.call('zrangebyscore', KEYS[3], '-inf', now)) do
     leaves(dead)
   end
 end
@@ -70,9 +69,11 @@ if not redis.call('zscore', KEYS[2], ARGV[1]) then
   local place = last[2] and last[2] + 1 or 1
   redis.call('zadd', KEYS[2], place, ARGV[1])
 end
-redis.call('zadd', KEYS[3], now, ARGV[1])
-redis.call('pexpire', KEYS[2], ARGV[2] * 2)
-redis.call('pexpire', KEYS[3], ARGV[2] * 2)
+local silence = ARGV[2] + ARGV[4]
+redis.call('zadd', KEYS[3], now + silence, ARGV[1])
+for i = 2, 3 do
+  redis.call('pexpire', KEYS[i], math.max(silence * 2, redis.call('pttl', KEYS[i])))
+end
 local head, left = first(), -1
 if head == ARGV[1] then
   if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
@@ -82,7 +83,7 @@ if head == ARGV[1] then
   left = redis.call('pttl', KEYS[1])
 else
   wake_the_first_if_free()
-  left = redis.call('zscore', KEYS[3], head) + ARGV[2] - now
+  left = redis.call('zscore', KEYS[3], head) - now
 end
 return math.min(left < 0 and ARGV[2] or left + 1, ARGV[2] / 2)"
 );
@@ -112,6 +113,7 @@ return 0"
 pub(super) const ENTRY: Entry = Entry {
     about: "first come, first served: a queue on the server, dead waiters dropped; watchdog",
     renews: true,
+    queues: true,
     wakes: Some(Wakes::ByPop),
     ..Entry::lock("fair", |ttl| {
         Box::new(Fair {
@@ -149,10 +151,11 @@ fn lists(key: &str) -> String {
 
 impl Fair {
     async fn queue(&self, call: &Call<'_>, script: &Script) -> Outcome<i64> {
-        let (queue, questions) = (beside(call.key, "queue"), beside(call.key, "asked"));
+        let (queue, dead) = (beside(call.key, "queue"), beside(call.key, "dead"));
         let ttl = milliseconds(self.ttl).to_string();
-        let keys = [call.key, queue.as_str(), questions.as_str()];
-        let args = [call.token, ttl.as_str(), &lists(call.key)];
+        let pause = milliseconds(call.pause).to_string();
+        let keys = [call.key, queue.as_str(), dead.as_str()];
+        let args = [call.token, ttl.as_str(), &lists(call.key), &pause];
         call.conn().eval(script, &keys, &args).await
     }
 

@@ -152,6 +152,8 @@ pub struct Call<'a> {
     pub token: &'a str,
     /// A value unique to this worker: its operations are the same owner's.
     pub owner: &'a str,
+    /// How long the caller may pause before it asks again, if it is refused.
+    pub pause: Duration,
     /// The points at which a fault may strike.
     pub points: &'a dyn Points,
 }
@@ -184,6 +186,8 @@ pub struct Entry {
     pub renews: bool,
     /// Whether it runs on several independent nodes.
     pub quorum: bool,
+    /// Whether its waiters stand in a queue, and may stand behind a dead one.
+    pub queues: bool,
     /// Whether it promises one section at a time. The alternatives to locking do not.
     pub excludes: bool,
     /// How a waiter is woken instead of asking again, if it is. Failing fast and asking at an
@@ -203,6 +207,7 @@ impl Entry {
             about: "",
             renews: false,
             quorum: false,
+            queues: false,
             excludes: true,
             wakes: None,
             guard: None,

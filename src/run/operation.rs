@@ -54,6 +54,7 @@ impl Operation {
             key: &self.shared.keys[key as usize],
             token: &self.token,
             owner: &self.owner,
+            pause: self.shared.plan.longest_pause(),
             points: self,
         }
     }
