@@ -16,10 +16,13 @@ use oversold::store::{Seen, Store, Write};
 use oversold::{check, fault, lock, workload};
 use tempfile::TempDir;
 
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 12] = [
     "run",
     "compare",
     "matrix",
+    "ttl-sweep",
+    "rate-sweep",
+    "granularity",
     "check",
     "replay",
     "validate",
@@ -171,7 +174,10 @@ fn the_help_of_every_command_lists_its_exit_codes() {
             .code(0)
             .complains_of_nothing();
         let expected: &[&str] = match command {
-            "run" | "compare" | "matrix" | "replay" => &["0", "10", "4", "2", "3", "130"],
+            "run" | "compare" | "matrix" | "replay" | "granularity" => {
+                &["0", "10", "4", "2", "3", "130"]
+            }
+            "ttl-sweep" | "rate-sweep" => &["0", "4", "2", "3", "130"],
             "check" => &["0", "10", "4", "2", "3"],
             "doctor" => &["0", "3"],
             _ => &["0", "2"],
@@ -527,6 +533,28 @@ fn the_help_of_the_matrix_tells_how_to_go_on_after_an_interruption() {
     let help = Place::new().run(&["matrix", "--help"]).code(0);
     let help = help.says("--resume <DIR>").says("--jobs <N>");
     help.says("the cells that are done are kept");
+}
+
+#[test]
+fn a_sweep_without_a_sensible_setting_runs_nothing() {
+    for (command, flag, values) in [
+        (
+            "ttl-sweep",
+            "--multiples",
+            ["0", "-1", "nan", "1,,2", "101"],
+        ),
+        (
+            "rate-sweep",
+            "--rates",
+            ["0", "-1", "1.5", "300,", "1000001"],
+        ),
+    ] {
+        for value in values {
+            let flag = format!("{flag}={value}");
+            let ended = Place::new().run(&[command, "s.toml", &flag]);
+            ended.code(2).says_nothing().complains("invalid value");
+        }
+    }
 }
 
 #[test]

@@ -73,7 +73,7 @@ Examples:
 
 pub(super) const RATE_SWEEP: &str = "\
 The number of workers is the scenario's; how long each pauses between two requests follows from the
-rate. Each rate gets the same seeds, 10 by default. Leaves some 10 MB of history a trial.
+rate. Each rate gets the same seeds, 10 by default. Each trial leaves some 10 MB of history.
 
 Exit codes:
   0    every trial could be judged (an experiment expects nothing)

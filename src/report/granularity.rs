@@ -25,7 +25,7 @@ pub fn table(experiment: &Experiment) -> String {
          median trial's, in run time.",
     );
     lines.push(format!(
-        "{:20} {:8} {:>10} {:>7} {:>8} {:>8} {:>8}  {}",
+        "{:18} {:8} {:>10} {:>6} {:>7} {:>8} {:>7}  {}",
         "lock", "one for", "sections/s", "ratio", "sold/s", "wait p50", "p99", "verdict"
     ));
     lines.extend(experiment.rows.iter().map(|row| line(row, experiment)));
@@ -71,7 +71,7 @@ fn line(row: &Row, experiment: &Experiment) -> String {
         waited.map_or("-".to_owned(), |ns| rounded(ns as u64))
     };
     format!(
-        "{:20} {:8} {:>10.0} {:>7} {:>8.0} {:>8} {:>8}  {}",
+        "{:18} {:8} {:>10.0} {:>6} {:>7.0} {:>8} {:>7}  {}",
         row.lock,
         word(row),
         median(row, SECTIONS),
@@ -85,31 +85,23 @@ fn line(row: &Row, experiment: &Experiment) -> String {
 
 /// What follows for each lock that held.
 fn conclusion(experiment: &Experiment) -> Vec<String> {
+    let rows = &experiment.rows;
+    let broken = |lock: &str| rows.iter().any(|r| r.lock == lock && r.violated.count > 0);
     let mut lines = Vec::new();
-    if experiment.rows.iter().any(|row| row.violated.count > 0) {
+    if rows.iter().any(|row| row.violated.count > 0) {
         lines.push("A lock that did not hold has no throughput: see the verdicts.".to_owned());
     }
-    let coarse = experiment.rows.iter().filter(|row| word(row) == "all");
-    for coarse in coarse {
-        let rows = experiment.rows.iter().filter(|row| row.lock == coarse.lock);
-        let finer: Vec<_> = rows
-            .filter(|row| word(row) != "all")
-            .filter_map(|row| {
-                Some(format!(
-                    "{:.1} times with one per {}",
-                    ratio(row, experiment)?,
-                    word(row)
-                ))
-            })
-            .collect();
-        if coarse.violated.count == 0 && !finer.is_empty() {
-            lines.push(format!(
-                "{}: with one lock for everything there is one section at a time, however many\n  \
-                 workers there are; as many sections {}.",
-                coarse.lock,
-                finer.join(", ")
-            ));
-        }
+    for row in rows.iter().filter(|row| !broken(&row.lock)) {
+        lines.extend(match (word(row), ratio(row, experiment)) {
+            ("all", Some(_)) => Some(format!(
+                "{}: one lock for everything lets in one at a time.",
+                row.lock
+            )),
+            (finer, Some(ratio)) => Some(format!(
+                "  {ratio:.1} times as many with one for each {finer}"
+            )),
+            (_, None) => None,
+        });
     }
     lines
 }

@@ -117,8 +117,11 @@ pub(super) fn heading(experiment: &Experiment, about: &str) -> Vec<String> {
     let mut lines = vec![
         format!("{bold}{name}: {scenario} / {}{bold:#}", locks.join(", ")),
         format!(
-            "({trials} trials each from seed {}, {}, time scale {})",
-            experiment.seed, experiment.server, experiment.time_scale
+            "({trials} {} each from seed {}, {}, time scale {})",
+            if trials == 1 { "trial" } else { "trials" },
+            experiment.seed,
+            experiment.server,
+            experiment.time_scale
         ),
         about.to_owned(),
     ];
