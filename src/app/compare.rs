@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::scenarios::scenarios;
-use super::session::{Failure, Session, locks_for, plans, worst};
+use super::session::{Failure, Session, locks_for, named_or_all, plans, worst};
 use super::trial::{conduct, new_folder};
 use crate::plan::Overrides;
 use crate::report::terminal;
@@ -21,7 +21,10 @@ pub async fn compare(
     let [scenario] = scenarios.as_slice() else {
         return Err(Failure::usage("compare takes one scenario file"));
     };
-    let locks = locks_for(scenario, locks);
+    let locks = match locks {
+        [] => locks_for(scenario, &named_or_all(locks)),
+        named => named.to_vec(),
+    };
     let plans = |lock: &String| plans(scenario, flags, lock);
     let all: Vec<_> = locks.iter().map(plans).collect::<Result<_, _>>()?;
     session.check_outputs()?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, stream};
 
 use super::scenarios::{all_built_in, scenarios};
-use super::session::{Failure, Session, locks_for, plans, worst};
+use super::session::{Failure, Session, locks_for, named_or_all, plans, worst};
 use super::trial::{PLAN, conduct, new_folder};
 use crate::plan::{Overrides, Plan};
 use crate::report::{Report, matrix as table};
@@ -21,7 +21,7 @@ use crate::verdict::Exit;
 pub struct Request {
     /// Scenarios; all that come with the program if none is named.
     pub scenarios: Vec<PathBuf>,
-    /// The locks; all that a scenario is about if none is named.
+    /// The locks, all if none is named; a scenario gets those that it is about.
     pub locks: Vec<String>,
     /// How many cells run at a time.
     pub jobs: usize,
@@ -76,15 +76,22 @@ fn cells(
     flags: &Overrides,
 ) -> Result<Vec<Cell>, Failure> {
     let mut cells = Vec::new();
+    let locks = named_or_all(locks);
     for scenario in scenarios {
-        for lock in locks_for(scenario, locks) {
+        for lock in locks_for(scenario, &locks) {
             cells.push(Cell {
                 plans: plans(scenario, flags, &lock)?,
                 folder: Path::new(&scenario.name).join(lock),
             });
         }
     }
-    Ok(cells)
+    match cells.is_empty() {
+        true => Err(Failure::usage(format!(
+            "no cell to run: none of these scenarios is about {}",
+            locks.join(", ")
+        ))),
+        false => Ok(cells),
+    }
 }
 
 /// Runs the cells that have no result yet, some at a time, and gives all results in order.

@@ -215,15 +215,12 @@ fn waits_as_asked(scenario: &Scenario, lock: &str) -> bool {
     !matches!(scenario.wait, Wait::WakeUp { .. }) || wakes()
 }
 
-/// The locks that were named for a scenario; if none was, all that can wait as it asks. Who is left
-/// out is told.
-pub(super) fn locks_for(scenario: &Scenario, named: &[String]) -> Vec<String> {
-    if !named.is_empty() {
-        return named.to_vec();
-    }
-    let about = |lock: &String| scenario.locks.is_empty() || scenario.locks.contains(lock);
-    let all = lock::names().into_iter().map(str::to_owned).filter(about);
-    let (fit, unfit): (Vec<_>, Vec<_>) = all.partition(|lock| waits_as_asked(scenario, lock));
+/// Those of some locks that a scenario is about, and whose waiters wait as it asks. Tells which are
+/// left out for their waiting.
+pub(super) fn locks_for(scenario: &Scenario, of: &[String]) -> Vec<String> {
+    let about = |lock: &&String| scenario.locks.is_empty() || scenario.locks.contains(*lock);
+    let about = of.iter().filter(about).cloned();
+    let (fit, unfit): (Vec<_>, Vec<_>) = about.partition(|lock| waits_as_asked(scenario, lock));
     if !unfit.is_empty() {
         let (name, unfit) = (&scenario.name, unfit.join(", "));
         // Nobody may listen, which is no reason to stop.
@@ -233,6 +230,14 @@ pub(super) fn locks_for(scenario: &Scenario, named: &[String]) -> Vec<String> {
         );
     }
     fit
+}
+
+/// The locks that were named, or else all.
+pub(super) fn named_or_all(named: &[String]) -> Vec<String> {
+    match named {
+        [] => lock::names().into_iter().map(str::to_owned).collect(),
+        named => named.to_vec(),
+    }
 }
 
 /// How deep a run's folder goes: run, lock, seed.
