@@ -85,6 +85,7 @@ fn why(loss: &Loss) -> String {
         Cause::NoLock => "there is no lock",
         Cause::DriverLag => "the driver itself was late",
         Cause::Evicted => "the server had evicted its key",
+        Cause::PromotionLostGrant => "a replica was promoted that did not know of its lock",
         _ => "the history does not tell why",
     };
     why.to_owned()
