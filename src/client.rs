@@ -2,17 +2,19 @@
 //! Everything above works with that answer and never sees a library's error. When in doubt the
 //! answer is unknown, for a time-out says nothing about what the server did.
 
-use std::net::SocketAddr;
+mod server;
+
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use redis::aio::MultiplexedConnection;
-use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 
 use crate::history::event::ServerDid;
+
+pub use server::{Sentinels, Server};
 
 /// What became of one call.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,9 +65,13 @@ impl Script {
 }
 
 /// One worker's own connection. It reconnects, once a call, after it was lost; it never resends.
+/// Where Sentinels say who the primary is, it asks them again whenever it connects, and connects
+/// anew after all that may mean that the primary is another one by now.
 #[derive(Debug)]
 pub struct Conn {
-    client: redis::Client,
+    server: Server,
+    /// How it calls itself, so that the server and a link can tell whose it is.
+    name: Option<String>,
     config: AsyncConnectionConfig,
     // A std mutex and not tokio's: it is held to clone a handle, never across an await.
     live: Mutex<Option<MultiplexedConnection>>,
@@ -73,15 +79,19 @@ pub struct Conn {
 
 impl Conn {
     /// Connects.
-    pub async fn open(server: SocketAddr, patience: Patience) -> Result<Conn, RedisError> {
-        let address = redis::ConnectionAddr::Tcp(server.ip().to_string(), server.port());
-        // No-delay, for a lock's commands are small and each waits for its answer; no CLIENT
-        // SETINFO, which would count as a command of the lock's.
-        let info = redis::IntoConnectionInfo::into_connection_info(address)?
-            .set_tcp_settings(TcpSettings::default().set_nodelay(true))
-            .set_redis_settings(redis::RedisConnectionInfo::default().set_skip_set_lib_name());
+    pub async fn open(server: impl Into<Server>, patience: Patience) -> Result<Conn, RedisError> {
+        Conn::open_as(None, server, patience).await
+    }
+
+    /// Connects, and gives the connection a name (<https://redis.io/docs/latest/commands/client-setname/>).
+    pub async fn open_as(
+        name: Option<String>,
+        server: impl Into<Server>,
+        patience: Patience,
+    ) -> Result<Conn, RedisError> {
         let conn = Conn {
-            client: redis::Client::open(info)?,
+            server: server.into(),
+            name,
             config: AsyncConnectionConfig::new()
                 .set_connection_timeout(Some(patience.connect))
                 .set_response_timeout(Some(patience.response)),
@@ -92,10 +102,12 @@ impl Conn {
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
-        let made = self
-            .client
-            .get_multiplexed_async_connection_with_config(&self.config)
-            .await?;
+        let mut made = self.server.connect(&self.config).await?;
+        if let Some(name) = &self.name {
+            let mut set = redis::cmd("CLIENT");
+            set.arg("SETNAME").arg(name);
+            set.query_async::<()>(&mut made).await?;
+        }
         self.set_live(Some(made.clone()));
         Ok(made)
     }
@@ -111,6 +123,14 @@ impl Conn {
 
     /// Sends a command and waits for its answer.
     pub async fn call<T: FromRedisValue>(&self, command: &Cmd) -> Outcome<T> {
+        self.ask(async |live: &mut MultiplexedConnection| command.query_async(live).await)
+            .await
+    }
+
+    async fn ask<T>(
+        &self,
+        ask: impl AsyncFnOnce(&mut MultiplexedConnection) -> Result<T, RedisError>,
+    ) -> Outcome<T> {
         let mut live = match self.live() {
             Some(live) => live,
             None => match self.connect().await {
@@ -118,15 +138,29 @@ impl Conn {
                 Err(error) => return Outcome::Refused(format!("not connected: {error}")),
             },
         };
-        match command.query_async(&mut live).await {
+        match ask(&mut live).await {
             Ok(answer) => Outcome::Done(answer),
             Err(error) => {
-                if error.is_unrecoverable_error() || error.is_io_error() && !error.is_timeout() {
+                let lost = error.is_unrecoverable_error()
+                    || error.is_io_error() && !error.is_timeout()
+                    || self.server.may_have_moved(&error);
+                if lost {
                     self.set_live(None);
                 }
                 classify(&error)
             }
         }
+    }
+
+    /// Sends commands as one transaction and waits for their answers: nothing comes in between.
+    pub async fn transaction<T: FromRedisValue>(&self, commands: &[Cmd]) -> Outcome<T> {
+        let mut pipe = redis::pipe();
+        pipe.atomic();
+        for command in commands {
+            pipe.add_command(command.clone());
+        }
+        self.ask(async |live: &mut MultiplexedConnection| pipe.query_async(live).await)
+            .await
     }
 
     /// Runs a script by its hash, and once more in full if the server does not know it (any more):
@@ -169,7 +203,7 @@ impl Subscription {
 impl Conn {
     /// Listens to a channel, on a connection of its own.
     pub async fn subscribe(&self, channel: &str) -> Result<Subscription, RedisError> {
-        let mut pubsub = self.client.get_async_pubsub().await?;
+        let mut pubsub = self.server.pubsub().await?;
         pubsub.subscribe(channel).await?;
         Ok(Subscription { pubsub })
     }
@@ -208,10 +242,7 @@ impl Conn {
         patience: Duration,
     ) -> Result<BlockingPop, RedisError> {
         let config = self.config.clone().set_response_timeout(None);
-        let live = self
-            .client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await?;
+        let live = self.server.connect(&config).await?;
         Ok(BlockingPop {
             live,
             list: list.to_owned(),
@@ -222,17 +253,23 @@ impl Conn {
 
 /// Listens to what the server says of its keys (<https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>)
 /// and passes on the name of each key that expired, was deleted or was evicted. Ends when the
-/// connection does.
+/// connection does, or when the primary is another one.
 pub async fn listen(
-    server: SocketAddr,
+    server: &Server,
     mut hear: impl FnMut(&str, ServerDid),
 ) -> Result<(), RedisError> {
-    let address = redis::ConnectionAddr::Tcp(server.ip().to_string(), server.port());
-    let client = redis::Client::open(redis::IntoConnectionInfo::into_connection_info(address)?)?;
-    let mut pubsub = client.get_async_pubsub().await?;
+    let mut pubsub = server.pubsub().await?;
     pubsub.psubscribe("__keyevent@0__:*").await?;
     let mut messages = pubsub.on_message();
-    while let Some(message) = messages.next().await {
+    let mut moved = std::pin::pin!(server.moved());
+    loop {
+        let message = tokio::select! {
+            message = messages.next() => message,
+            () = &mut moved => return Ok(()),
+        };
+        let Some(message) = message else {
+            return Ok(());
+        };
         let did = match message.get_channel_name().rsplit(':').next() {
             Some("expired") => ServerDid::Expired,
             Some("del") => ServerDid::Deleted,
@@ -243,7 +280,6 @@ pub async fn listen(
             hear(&name, did);
         }
     }
-    Ok(())
 }
 
 /// How a refusal for an unknown script begins.

@@ -16,6 +16,7 @@ pub mod client;
 pub mod clock;
 pub mod fault;
 pub mod history;
+pub mod link;
 pub mod lock;
 pub mod plan;
 pub mod progress;

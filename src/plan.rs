@@ -192,7 +192,7 @@ impl Plan {
     pub fn longest_section(&self) -> Duration {
         let frozen = self.faults.iter().map(|fault| match fault.how {
             How::Freeze { for_ns } => for_ns,
-            How::Crash | How::RefuseWrites { .. } => 0,
+            How::Crash | How::RefuseWrites { .. } | How::LostGrant => 0,
         });
         self.section.longest() + Duration::from_nanos(frozen.sum())
     }
@@ -299,6 +299,7 @@ fn resolve_faults(scenario: &Scenario, scale: f64, load: &Load, seed: u64) -> Ve
             How::RefuseWrites { for_ns } => How::RefuseWrites {
                 for_ns: scaled(for_ns, scale),
             },
+            How::LostGrant => How::LostGrant,
         },
     };
     scenario.faults.iter().enumerate().map(resolve).collect()

@@ -11,7 +11,7 @@ const FLOORS: [&[&str]; 9] = [
     &["verdict", "clock", "seed"],
     &["scenario", "history"],
     &["plan", "summary"],
-    &["topology", "client", "lock", "workload", "store"],
+    &["topology", "link", "client", "lock", "workload", "store"],
     &["fault"],
     &["run", "check"],
     &["report", "progress"],

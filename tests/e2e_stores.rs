@@ -104,7 +104,9 @@ impl House {
         let folder = tempfile::tempdir_in(self.folder.path()).expect("a folder");
         let folder = folder.keep();
         let plan = plan(workload, guard);
-        let opened = self.database.open(&plan, &folder, Some(self.redis()));
+        let opened = self
+            .database
+            .open(&plan, &folder, Some(self.redis().into()));
         (opened.await.expect("an open store"), folder)
     }
 

@@ -7,8 +7,8 @@ use oversold::check::Property;
 use oversold::lock;
 use oversold::plan::{Overrides, Plan};
 use oversold::scenario::{
-    At, Dist, Expect, Granularity, Guard, How, Invalid, Mistake, Scenario, Store, Trap, Vocabulary,
-    Wait, Workload, built_in,
+    At, Dist, Expect, Granularity, Guard, How, Invalid, Mistake, Scenario, Store, Topology, Trap,
+    Vocabulary, Wait, Workload, built_in,
 };
 use proptest::prelude::*;
 
@@ -258,6 +258,35 @@ fn a_quorum_has_five_servers_unless_it_says_otherwise() {
     assert_eq!(topology("kind = \"single\"\n").nodes(), 1);
     assert_eq!(topology("kind = \"quorum\"\n").nodes(), 5);
     assert_eq!(topology("kind = \"quorum\"\nnodes = 3\n").nodes(), 3);
+    let group = |replicas, min_replicas_to_write| Topology::Sentinel {
+        replicas,
+        min_replicas_to_write,
+    };
+    assert_eq!(topology("kind = \"sentinel\"\n"), group(2, 0));
+    let one = "kind = \"sentinel\"\nreplicas = 1\nmin_replicas_to_write = 1\n";
+    assert_eq!(topology(one), group(1, 1));
+    let never = one.replace("to_write = 1", "to_write = 2");
+    assert_eq!(
+        told_in_short(&(small("") + "[topology]\n" + &never)),
+        ["17:25: there are only 1 replicas: no write is ever taken"]
+    );
+}
+
+#[test]
+fn a_grant_can_be_lost_at_a_point_and_where_there_are_replicas() {
+    let fault = |at: &str| format!("[[fault]]\nkind = \"lost-grant\"\nat = {at}\n");
+    let group = "[topology]\nkind = \"sentinel\"\n";
+    let (point, time) = ("{ point = \"in-section\" }", "{ time = \"1s\" }");
+    let how = valid(&(small("") + group + &fault(point))).faults[0].how;
+    assert_eq!(how, How::LostGrant);
+    assert_eq!(
+        told_in_short(&(small("") + group + &fault(time))),
+        ["18:6: `lost-grant` strikes at a `point`: it is about one grant"]
+    );
+    assert_eq!(
+        told_in_short(&(small("") + &fault(point))),
+        ["15:8: `lost-grant` needs `topology = { kind = \"sentinel\" }`"]
+    );
 }
 
 #[test]
@@ -404,7 +433,7 @@ x.toml:5:8: `seed` must lie between 0 and 18446744073709551615
 x.toml:6:1: unknown key `colour`; known: name, title, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
   6 | colour = "red"
     | ^^^^^^
-x.toml:9:8: unknown `topology.kind` "sentinal"; known: single, quorum
+x.toml:9:8: unknown `topology.kind` "sentinal"; did you mean "sentinel"?
   9 | kind = "sentinal"
     |        ^^^^^^^^^^
 x.toml:13:11: `load.workers` counts all workers: at least one for each of the 6 instances
@@ -687,7 +716,8 @@ fn a_fault_that_cannot_strike_is_told_although_other_parts_are_wrong() {
              not an integer",
             "16:32: instance 1 does not exist: there are 1, numbered from 0",
             "17:1: `fault[1]` needs `at`, for example `at = { point = \"in-section\", nth = 20 }`",
-            "18:8: unknown `fault[1].kind` \"flood\"; known: freeze, crash, refuse-writes",
+            "18:8: unknown `fault[1].kind` \"flood\"; known: freeze, crash, refuse-writes, \
+             lost-grant",
         ]
     );
 }

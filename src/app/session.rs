@@ -199,9 +199,9 @@ pub(super) fn plans(
             return plan;
         };
         plan.topology = match (entry.quorum, plan.topology) {
-            (true, Topology::Single) => QUORUM,
-            (true, quorum) => quorum,
-            (false, _) => Topology::Single,
+            (true, Topology::Single | Topology::Sentinel { .. }) => QUORUM,
+            (false, Topology::Quorum { .. }) => Topology::Single,
+            (_, asked) => asked,
         };
         plan.guard = entry.guard.unwrap_or(plan.guard);
         plan

@@ -164,10 +164,10 @@ async fn one(
         summary: Summary::default(),
         violations: progress.violations(),
     };
-    let mut server = Servers::start(under.binary, plan.topology.nodes(), plan.connections())
+    let mut server = Servers::raise(under.binary, plan.topology, plan.connections())
         .await
         .map_err(Failure::environment)?;
-    let redis = server.addresses().first().copied();
+    let redis = server.reach().servers().into_iter().next();
     let opened = under.database.open(plan, folder, redis).await;
     let opened = opened.map_err(Failure::environment)?;
     let (recorder, drain) = recorder::start(Clock::start(), sink, Sink::take);

@@ -78,6 +78,11 @@ pub fn of_loss(scene: &Scene, loser: &Operation, granted: Window) -> Option<Loss
     if ran_out && grant.surely_ended(granted.0) {
         return expired();
     }
+    // What the promoted server was seen not to hold is surer than what a release may have removed.
+    let since = (grant.answered, granted.1);
+    if scene.lost_in_promotion(loser.key, since).is_some() {
+        return because(Cause::PromotionLostGrant, None);
+    }
     let suspects: Vec<_> = scene.removals(loser, granted.1).collect();
     // One that was sent after the grant was seen can have removed nothing older.
     let upset = scene.key(loser.key).and_then(|key| key.upset);

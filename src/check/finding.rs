@@ -144,6 +144,8 @@ pub enum Cause {
     ReplyLost,
     /// The server evicted the key.
     Evicted,
+    /// A replica was promoted that did not know of the grant.
+    PromotionLostGrant,
     /// A refused acquire was taken for a granted one.
     DenialIgnored,
     /// An acquire failed and the section was entered all the same.
@@ -171,6 +173,7 @@ impl Cause {
             Cause::HolderCrashed => "holder-crashed",
             Cause::ReplyLost => "reply-lost",
             Cause::Evicted => "evicted",
+            Cause::PromotionLostGrant => "promotion-lost-grant",
             Cause::DenialIgnored => "denial-ignored",
             Cause::FailOpen => "fail-open",
             Cause::EffectAfterRelease => "effect-after-release",

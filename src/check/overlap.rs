@@ -96,6 +96,7 @@ fn why(loss: &Loss) -> String {
             );
         }
         Cause::Evicted => "the server had evicted its key",
+        Cause::PromotionLostGrant => "a replica was promoted that did not know of its lock",
         _ => "the history does not tell why",
     };
     why.to_owned()

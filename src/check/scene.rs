@@ -35,6 +35,8 @@ pub struct Scene {
     frozen: HashMap<u32, Time>,
     pauses: HashMap<u32, VecDeque<Window>>,
     lags: VecDeque<Window>,
+    /// When a replica was promoted, and which keys it held.
+    promotions: VecDeque<(Time, Vec<u32>)>,
     renews_every: Option<Duration>,
     ttl: Duration,
     margin: Duration,
@@ -51,6 +53,7 @@ impl Scene {
             frozen: HashMap::new(),
             pauses: HashMap::new(),
             lags: VecDeque::new(),
+            promotions: VecDeque::new(),
             renews_every,
             ttl: plan.ttl(),
             margin: plan.ttl() - renews_every.unwrap_or_default(),
@@ -141,6 +144,17 @@ impl Scene {
         evicted.any(|at| (window.0..=window.1.plus(HEARSAY)).contains(at))
     }
 
+    /// When, in a window, a replica was promoted that did not hold a key, by what was heard until
+    /// shortly after it.
+    pub fn lost_in_promotion(&self, key: u32, window: Window) -> Option<Time> {
+        let heard = window.0..=window.1.plus(HEARSAY);
+        let mut lost = self
+            .promotions
+            .iter()
+            .filter(|(_, held)| !held.contains(&key));
+        lost.find(|(at, _)| heard.contains(at)).map(|(at, _)| *at)
+    }
+
     /// Releases by others that may have removed an operation's lock by some time. That includes
     /// those that were asked for and whose answers are still on their way.
     pub fn removals(&self, of: &Operation, by: Time) -> impl Iterator<Item = Removal> {
@@ -216,16 +230,17 @@ impl Scene {
     /// stand in the history a little after what it explains, and is taken in before that.
     pub fn foresee(&mut self, event: &Event) {
         let at = event.at_ns;
-        match event.event {
+        match &event.event {
             Kind::DriverLag { late_ns } => {
-                let from = Time(at.0.saturating_sub(late_ns));
+                let from = Time(at.0.saturating_sub(*late_ns));
                 remember(&mut self.lags, (from, at));
             }
+            Kind::Promoted { held, .. } => remember(&mut self.promotions, (at, held.clone())),
             Kind::Server {
                 key,
                 did: ServerDid::Evicted,
             } => {
-                if let Some(key) = self.keys.get_mut(key as usize) {
+                if let Some(key) = self.keys.get_mut(*key as usize) {
                     remember(&mut key.evicted, at);
                 }
             }

@@ -120,14 +120,14 @@ impl Story {
         };
         if self.cast.is_empty() {
             self.introduce(holder);
-            return self.enters(event, holder, intruder, finding.cause);
+            return self.enters(event, scene, holder, intruder, finding.cause);
         }
         let beside = self.cast.contains(&holder.op) && !self.gone.contains(&holder.op);
         if !beside || self.cast.contains(&intruder.op) {
             return;
         }
         match finding.cause == Cause::ForeignRelease && self.cast.len() < CAST && !self.full() {
-            true => self.enters(event, holder, intruder, finding.cause),
+            true => self.enters(event, scene, holder, intruder, finding.cause),
             false => self.others += 1,
         }
     }
@@ -150,7 +150,14 @@ impl Story {
         }
     }
 
-    fn enters(&mut self, event: &Event, holder: &Operation, intruder: &Operation, cause: Cause) {
+    fn enters(
+        &mut self,
+        event: &Event,
+        scene: &Scene,
+        holder: &Operation,
+        intruder: &Operation,
+        cause: Cause,
+    ) {
         let held = self.letter(holder.op).unwrap_or('A');
         let end = holder.grant.as_ref().and_then(|grant| grant.nominal_end());
         let how = match cause {
@@ -161,6 +168,13 @@ impl Story {
         };
         if let (Some(end), Some(how)) = (end.filter(|end| *end <= event.at_ns), how) {
             self.say(end, format!("{held}'s lease runs out; {how}"));
+        }
+        if cause == Cause::PromotionLostGrant
+            && let Some(grant) = &holder.grant
+            && let Some(at) = scene.lost_in_promotion(holder.key, (grant.answered, event.at_ns))
+        {
+            let text = format!("a replica is promoted that does not know of {held}'s lock");
+            self.say(at, text);
         }
         let letter = self.joins(intruder.op);
         let name = intruder.name();

@@ -3,16 +3,20 @@
 
 mod crash;
 mod freeze;
+mod lost_grant;
 mod refuse_writes;
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::history::Recorder;
 use crate::history::event::Kind;
+use crate::link::Guard;
 use crate::plan::Plan;
 use crate::scenario::{At, Fault, How, Point};
+use crate::topology::Reach;
+use crate::workload;
 
 /// The instances of a run, as far as a fault may touch them.
 pub trait Instances: Send + Sync {
@@ -34,7 +38,12 @@ pub struct Entry {
 }
 
 /// Every fault there is. (Slow sections are no fault but the section's own distribution.)
-pub static ALL: [Entry; 3] = [freeze::ENTRY, crash::ENTRY, refuse_writes::ENTRY];
+pub static ALL: [Entry; 4] = [
+    freeze::ENTRY,
+    crash::ENTRY,
+    refuse_writes::ENTRY,
+    lost_grant::ENTRY,
+];
 
 /// The planned faults of a run, each of which strikes once.
 pub struct Faults {
@@ -42,8 +51,14 @@ pub struct Faults {
     /// How often each point was reached, in the order of [`Point::ALL`].
     reached: [AtomicU64; Point::ALL.len()],
     instances: Arc<dyn Instances>,
-    /// Where the servers listen.
-    servers: Vec<SocketAddr>,
+    /// The servers.
+    reach: Reach,
+    /// The lock, and its keys.
+    lock: String,
+    keys: Vec<String>,
+    /// What was prepared for faults that strike next.
+    // A std mutex and not tokio's: it is held to put one in or take it out.
+    prepared: Mutex<HashMap<usize, Guard>>,
     recorder: Recorder,
 }
 
@@ -52,16 +67,45 @@ impl Faults {
     pub fn new(
         plan: &Plan,
         instances: Arc<dyn Instances>,
-        servers: Vec<SocketAddr>,
+        reach: Reach,
         recorder: Recorder,
     ) -> Arc<Faults> {
+        let keys =
+            (0..workload::keys(&plan.workload)).map(|key| workload::key_name(&plan.workload, key));
         Arc::new(Faults {
             plan: plan.faults.clone(),
             reached: Default::default(),
             instances,
-            servers,
+            reach,
+            lock: plan.lock.kind.clone(),
+            keys: keys.collect(),
+            prepared: Mutex::default(),
             recorder,
         })
+    }
+
+    /// Prepares the faults that strike when the next operation gets as far as the last one has, or
+    /// when the first one does.
+    pub fn prepare(self: &Arc<Faults>, last: Option<(Point, u64)>) {
+        for (fault, planned) in self.plan.iter().enumerate() {
+            let At::Point { point, nth } = planned.at else {
+                continue;
+            };
+            let next = match last {
+                None => nth == 1,
+                Some((reached, times)) => reached == point && times + 1 == nth,
+            };
+            if next
+                && planned.how == How::LostGrant
+                && let Some(guard) = lost_grant::stall(self, fault as u32)
+            {
+                self.prepared().insert(fault, guard);
+            }
+        }
+    }
+
+    fn prepared(&self) -> std::sync::MutexGuard<'_, HashMap<usize, Guard>> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An operation of `instance` is at `point`: strikes if a fault is due. True if it did, and the
@@ -77,6 +121,7 @@ impl Faults {
         if let Some(fault) = due {
             self.strike(fault, instance);
         }
+        self.prepare(Some((point, times)));
         due.is_some()
     }
 
@@ -98,6 +143,10 @@ impl Faults {
             How::Freeze { for_ns } => freeze::strike(self, number, instance, for_ns),
             How::RefuseWrites { for_ns } => {
                 refuse_writes::strike(self, number, for_ns);
+            }
+            How::LostGrant => {
+                let stalled = self.prepared().remove(&fault);
+                lost_grant::strike(self, number, stalled);
             }
         }
     }

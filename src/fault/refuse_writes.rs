@@ -27,18 +27,18 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
         let wanted = Duration::from_nanos(for_ns);
         faults.began(fault, format!("servers refuse writes for {wanted:?}"));
         let mut refused = Vec::new();
-        for server in &faults.servers {
-            refused.extend(refuse(*server, 1).await);
+        for node in &faults.reach.nodes {
+            refused.extend(refuse(node.own, 1).await);
         }
-        if refused.len() == faults.servers.len() {
+        if refused.len() == faults.reach.nodes.len() {
             faults.landed(
                 fault,
                 format!("a write was answered: {}", refused.join("; ")),
             );
         }
         tokio::time::sleep(wanted).await;
-        for server in &faults.servers {
-            refuse(*server, 0).await;
+        for node in &faults.reach.nodes {
+            refuse(node.own, 0).await;
         }
         faults.ended(fault);
     });

@@ -205,6 +205,15 @@ pub enum Kind {
         /// What happened to it.
         did: ServerDid,
     },
+    /// A replica became the primary. (Only where there are replicas; older readers of the format
+    /// do not know it.)
+    Promoted {
+        /// Its address.
+        server: String,
+        /// The keys that it held in the moment in which it was first seen as a primary, indices
+        /// into the header's `keys`.
+        held: Vec<u32>,
+    },
     /// The server process ended although nobody asked it to.
     ServerDied {
         /// Its exit status and the end of its log.

@@ -2,7 +2,6 @@
 //! and looks at what was left behind. Every wait in it is bounded.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +13,13 @@ use super::freeze::{Alive, End, Life};
 use super::instance::{Instance, Shared, lock_of};
 use super::lag;
 use super::load::Load;
-use crate::client::{self, Conn, Outcome, Patience};
+use crate::client::{self, Conn, Outcome, Patience, Server};
 use crate::fault::{Faults, Instances};
 use crate::history::Recorder;
 use crate::history::event::{Kind, Stop};
 use crate::plan::Plan;
 use crate::store::Store;
-use crate::topology::Servers;
+use crate::topology::{Group, Reach, Servers};
 use crate::verdict::Signal;
 use crate::workload;
 
@@ -30,6 +29,8 @@ const PACE: usize = 64;
 const CONNECT: Duration = Duration::from_secs(5);
 /// How much longer than its longest section an instance may take to end.
 const DRAIN: Duration = Duration::from_secs(5);
+/// How long after it was lost the primary is listened to again, wherever it is by then.
+const LISTEN_AGAIN: Duration = Duration::from_millis(50);
 /// How often a key that was left behind is looked up.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -41,7 +42,7 @@ pub enum RunError {
     NoSuchLock(String),
     /// A worker could not connect.
     #[error("cannot connect to {0}: {1}")]
-    Connect(SocketAddr, String),
+    Connect(Server, String),
 }
 
 struct Lives(Vec<Arc<Life>>);
@@ -73,13 +74,13 @@ pub async fn run(
     let keys: Vec<String> = (0..workload::keys(&plan.workload))
         .map(|key| workload::key_name(&plan.workload, key))
         .collect();
-    let addresses = servers.addresses();
-    let nodes = connect(plan, &addresses).await?;
+    let reach = servers.reach();
+    let nodes = connect(plan, &reach.servers()).await?;
     let lives: Vec<_> = (0..plan.load.instances).map(|_| Life::new()).collect();
     let faults = Faults::new(
         plan,
         Arc::new(Lives(lives.clone())),
-        addresses.clone(),
+        reach.clone(),
         recorder.clone(),
     );
     let shared = Arc::new(Shared {
@@ -94,9 +95,13 @@ pub async fn run(
     });
     let mut beside = JoinSet::new();
     beside.spawn(lag::watch(shared.recorder.clone(), plan.ttl()));
-    for address in &addresses {
-        beside.spawn(listen(Arc::clone(&shared), *address));
+    for server in reach.servers() {
+        beside.spawn(listen(Arc::clone(&shared), server));
     }
+    if let Some(group) = &reach.group {
+        beside.spawn(watch_promotions(Arc::clone(&shared), Arc::clone(group)));
+    }
+    shared.faults.prepare(None);
     for (fault, at_ns, instance) in shared.faults.timed() {
         let faults = Arc::clone(&shared.faults);
         beside.spawn(async move {
@@ -109,7 +114,7 @@ pub async fn run(
     drain(&shared, &mut instances).await;
     let looked = match died {
         true => Ok(()),
-        false => look_for_keys(&shared, &addresses).await,
+        false => look_for_keys(&shared, &reach).await,
     };
     beside.shutdown().await;
     shared.recorder.record(match looked {
@@ -120,20 +125,21 @@ pub async fn run(
 }
 
 /// Every worker's own connections, one to each node, made at a pace that the servers can follow.
-async fn connect(plan: &Plan, servers: &[SocketAddr]) -> Result<Vec<Arc<[Conn]>>, RunError> {
+async fn connect(plan: &Plan, servers: &[Server]) -> Result<Vec<Arc<[Conn]>>, RunError> {
     let patience = Patience {
         connect: CONNECT,
         response: Duration::from_nanos(plan.lock.response_timeout_ns),
     };
-    let one = async |server: &SocketAddr| {
-        let opened = Conn::open(*server, patience).await;
-        opened.map_err(|error| RunError::Connect(*server, error.to_string()))
+    let one = async |server: &Server, worker: u32| {
+        let name = format!("oversold-{}-{worker}", worker % plan.load.instances);
+        let opened = Conn::open_as(Some(name), server.clone(), patience).await;
+        opened.map_err(|error| RunError::Connect(server.clone(), error.to_string()))
     };
     stream::iter(0..plan.load.workers)
-        .map(async |_| {
+        .map(async |worker| {
             let mut conns = Vec::with_capacity(servers.len());
             for server in servers {
-                conns.push(one(server).await?);
+                conns.push(one(server, worker).await?);
             }
             Ok(Arc::from(conns))
         })
@@ -228,7 +234,7 @@ async fn drain(shared: &Arc<Shared>, instances: &mut JoinSet<End>) {
 
 /// Looks up every lock's key after everybody has stopped: a key that is still there after a whole
 /// TTL, or that has none, was left behind. The error is the server's silence.
-async fn look_for_keys(shared: &Arc<Shared>, servers: &[SocketAddr]) -> Result<(), String> {
+async fn look_for_keys(shared: &Arc<Shared>, reach: &Reach) -> Result<(), String> {
     let clock = shared.recorder.clock();
     let ended = clock.now();
     let patience = Patience {
@@ -236,8 +242,8 @@ async fn look_for_keys(shared: &Arc<Shared>, servers: &[SocketAddr]) -> Result<(
         response: CONNECT,
     };
     let mut nodes = Vec::new();
-    for server in servers {
-        let conn = Conn::open(*server, patience).await;
+    for server in reach.servers_left() {
+        let conn = Conn::open(server, patience).await;
         nodes.push(conn.map_err(|error| error.to_string())?);
     }
     let longest = shared.plan.ttl() + shared.plan.ttl() / 2;
@@ -284,16 +290,36 @@ async fn time_to_live(nodes: &[Conn], key: &str) -> Result<i64, String> {
 }
 
 /// Records what the server itself says of the locks' keys.
-async fn listen(shared: Arc<Shared>, server: SocketAddr) {
+async fn listen(shared: Arc<Shared>, server: Server) {
     let keys = shared.keys.iter().zip(0u32..);
     let keys: HashMap<String, u32> = keys.map(|(name, key)| (name.clone(), key)).collect();
     let recorder = shared.recorder.clone();
     drop(shared);
-    // Without it the run goes on: what the server says helps to name a cause, it decides nothing.
-    let _ = client::listen(server, |name, did| {
-        if let Some(key) = keys.get(name) {
-            recorder.record(Kind::Server { key: *key, did });
+    loop {
+        // Without it the run goes on: what the server says helps to name a cause, it decides
+        // nothing.
+        let _ = client::listen(&server, |name, did| {
+            if let Some(key) = keys.get(name) {
+                recorder.record(Kind::Server { key: *key, did });
+            }
+        })
+        .await;
+        if matches!(server, Server::At(_)) {
+            return;
         }
-    })
-    .await;
+        tokio::time::sleep(LISTEN_AGAIN).await;
+    }
+}
+
+/// Records each promotion of a replica.
+async fn watch_promotions(shared: Arc<Shared>, group: Arc<Group>) {
+    let (keys, recorder) = (shared.keys.clone(), shared.recorder.clone());
+    drop(shared);
+    let watching = group.watch(&keys, |promotion| {
+        recorder.record(Kind::Promoted {
+            server: promotion.address.to_string(),
+            held: promotion.held.clone(),
+        });
+    });
+    watching.await;
 }

@@ -46,6 +46,7 @@ pub static ALL: &[BuiltIn] = built_in![
     "mistake-ttl-too-long",
     "mistake-ttl-too-short",
     "mistake-watchdog-not-cancelled",
+    "promotion-lost-grant",
     "rate-sweep",
     "reconcile-twice",
     "release-by-other",

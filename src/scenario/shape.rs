@@ -81,13 +81,20 @@ pub enum Topology {
         /// How many.
         nodes: u32,
     },
+    /// A primary with replicas, and three Sentinels that promote one of them when it is down.
+    Sentinel {
+        /// How many replicas.
+        replicas: u32,
+        /// How many of them must follow closely for a write to be taken.
+        min_replicas_to_write: u32,
+    },
 }
 
 impl Topology {
-    /// How many servers that is.
+    /// How many servers a worker talks to.
     pub fn nodes(self) -> u32 {
         match self {
-            Topology::Single => 1,
+            Topology::Single | Topology::Sentinel { .. } => 1,
             Topology::Quorum { nodes } => nodes,
         }
     }
@@ -362,6 +369,9 @@ pub enum How {
         /// For how long.
         for_ns: u64,
     },
+    /// The primary dies before it has told its replicas of a grant, and one of them is promoted.
+    /// Of independent nodes one dies.
+    LostGrant,
 }
 
 /// When a fault strikes.

@@ -39,7 +39,18 @@ pub(super) fn scenario(root: Table<'_>, known: &Vocabulary) -> Option<Scenario> 
     let lock = root.need("lock", "{ kind = \"token-lua\", ttl = \"5s\" }");
     let lock = lock.and_then(|field| lock_of(field.table()?, known));
     let store = root.get("store").map(|field| store_of(field.table()?));
-    let faults = root.get("fault").map(|field| faults_of(&field, instances));
+    // Where nothing is known of the servers, nothing is said of what needs some.
+    let sentinel = !matches!(
+        topology,
+        None | Some(Some(Topology::Single | Topology::Quorum { .. }))
+    );
+    let known_place = Place {
+        instances,
+        sentinel,
+    };
+    let faults = root
+        .get("fault")
+        .map(|field| faults_of(&field, known_place));
     let of = trials.flatten().unwrap_or(1) as u32;
     let expect = root
         .get("expect")
@@ -92,8 +103,25 @@ fn file_name(field: Field<'_>) -> Option<String> {
 fn topology(field: &Field<'_>) -> Option<Topology> {
     let table = field.table()?;
     let kind = table.need("kind", "\"single\"");
-    let kind = kind.and_then(|field| field.word(&["single", "quorum"]));
+    let kind = kind.and_then(|field| field.word(&["single", "quorum", "sentinel"]));
     let topology = match kind {
+        Some("sentinel") => {
+            let replicas = table.get("replicas").map(|field| field.integer(1..=3));
+            let field = table.get("min_replicas_to_write");
+            let least = field.as_ref().map(|field| field.integer(0..=3));
+            let read = replicas.unwrap_or(Some(2)).zip(least.unwrap_or(Some(0)));
+            if let (Some(field), Some((replicas, least))) = (field, read)
+                && least > replicas
+            {
+                field.misfit(format!(
+                    "there are only {replicas} replicas: no write is ever taken"
+                ));
+            }
+            read.map(|(replicas, least)| Topology::Sentinel {
+                replicas: replicas as u32,
+                min_replicas_to_write: least as u32,
+            })
+        }
         Some("quorum") => {
             let nodes = table.get("nodes").map(|field| field.integer(1..=9));
             nodes.unwrap_or(Some(5)).map(|nodes| Topology::Quorum {
@@ -280,21 +308,32 @@ fn store_of(table: Table<'_>) -> Option<(Store, Guard)> {
     Some((store, guard))
 }
 
-fn faults_of(field: &Field<'_>, instances: Option<u64>) -> Option<Vec<Fault>> {
+/// What faults may strike.
+#[derive(Clone, Copy)]
+struct Place {
+    /// How many instances, if that is known.
+    instances: Option<u64>,
+    /// Whether there are, or may be, Sentinels.
+    sentinel: bool,
+}
+
+fn faults_of(field: &Field<'_>, place: Place) -> Option<Vec<Fault>> {
     if field.is_table() {
         return field.wrong("a list, each fault under a `[[fault]]` of its own");
     }
     let list = field.list()?;
-    let read: Vec<_> = list.iter().map(|field| fault(field, instances)).collect();
+    let read: Vec<_> = list.iter().map(|field| fault(field, place)).collect();
     read.into_iter().collect()
 }
 
-fn fault(field: &Field<'_>, instances: Option<u64>) -> Option<Fault> {
+fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
     let table = field.table()?;
-    let kind = table.need("kind", "\"freeze\"");
-    let kind = kind.and_then(|field| field.word(&["freeze", "crash", "refuse-writes"]));
-    let at = table.need("at", "{ point = \"in-section\", nth = 20 }");
-    let at = at.and_then(|field| at_of(field.table()?, instances));
+    let kind_field = table.need("kind", "\"freeze\"");
+    let kinds = ["freeze", "crash", "refuse-writes", "lost-grant"];
+    let kind = kind_field.as_ref().and_then(|field| field.word(&kinds));
+    let at_field = table.need("at", "{ point = \"in-section\", nth = 20 }");
+    let at = at_field.as_ref();
+    let at = at.and_then(|field| at_of(field.table()?, place.instances));
     let long = || table.need("for", "\"8s\"").and_then(|f| positive(&f));
     let how = match kind {
         Some("freeze") => long().map(|long| How::Freeze {
@@ -303,6 +342,15 @@ fn fault(field: &Field<'_>, instances: Option<u64>) -> Option<Fault> {
         Some("refuse-writes") => long().map(|long| How::RefuseWrites {
             for_ns: nanos(long),
         }),
+        Some("lost-grant") => {
+            if let Some(field) = kind_field.filter(|_| !place.sentinel) {
+                field.misfit("`lost-grant` needs `topology = { kind = \"sentinel\" }`");
+            }
+            if let Some(field) = at_field.filter(|_| matches!(at, Some(At::Time { .. }))) {
+                field.misfit("`lost-grant` strikes at a `point`: it is about one grant");
+            }
+            Some(How::LostGrant)
+        }
         Some(_) => Some(How::Crash),
         None => {
             table.finish_unsure();

@@ -2,7 +2,6 @@
 //! at a trial's end; and where the ledger of a finished trial lies.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use super::postgres::Postgres;
 use super::redis::Redis;
 use super::sqlite::{self, Sqlite};
 use super::{Ledger, Store, StoreError};
+use crate::client::Server;
 use crate::plan::Plan;
 use crate::scenario;
 use crate::topology;
@@ -111,7 +111,7 @@ impl Database {
         &self,
         plan: &Plan,
         folder: &Path,
-        redis: Option<SocketAddr>,
+        redis: Option<Server>,
     ) -> Result<Opened, StoreError> {
         let (workload, guard) = (&plan.workload, plan.guard);
         match self {

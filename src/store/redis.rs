@@ -3,7 +3,6 @@
 //! write is one script, which the server runs alone; under the guard `optimistic` it is WATCH,
 //! MULTI and EXEC on a connection that nobody else uses meanwhile.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use redis::{Cmd, FromRedisValue};
 use super::jobs::{self, Connect, Jobs};
 use super::shape::{Shape, beginning};
 use super::{Boxed, Ledger, Seen, Store, StoreError, Write, Written};
-use crate::client::{Conn, Outcome, Patience, Script};
+use crate::client::{Conn, Outcome, Patience, Script, Server};
 use crate::scenario::{Guard, Workload};
 
 const PATIENCE: Patience = Patience {
@@ -29,7 +28,7 @@ pub struct Redis {
 #[derive(Debug)]
 struct Inner {
     jobs: Jobs<Conn>,
-    server: SocketAddr,
+    server: Server,
     /// An item's key is this and its number.
     prefix: String,
     shape: Shape,
@@ -45,7 +44,7 @@ impl Redis {
     /// Writes the business as it is before the run. Keys that are there already are an error and
     /// are left alone.
     pub async fn create(
-        server: SocketAddr,
+        server: impl Into<Server>,
         prefix: &str,
         workload: &Workload,
         guard: Guard,
@@ -55,7 +54,7 @@ impl Redis {
         let prefix = format!("{prefix}:{}:", shape.table().0);
         let inner = Inner {
             jobs: Jobs::new(),
-            server,
+            server: server.into(),
             prefix,
             shape,
             items,
@@ -115,7 +114,7 @@ impl Connect for Inner {
     type Connection = Conn;
 
     async fn connect(&self) -> Result<Conn, StoreError> {
-        let opened = Conn::open(self.server, PATIENCE).await;
+        let opened = Conn::open(self.server.clone(), PATIENCE).await;
         opened.map_err(|why| StoreError(format!("Redis at {}: {why}", self.server)))
     }
 }

@@ -2,11 +2,15 @@
 //! keep their files in a temporary folder, and die with the driver however it dies.
 
 mod limits;
+mod machine;
 mod postgres;
 mod process;
+mod sentinel;
 mod servers;
 
 pub use limits::{open_file_limit, raise_open_file_limit};
+pub use machine::Machine;
 pub use postgres::{Postgres, PostgresError};
 pub use process::{Binary, StartError, find, looked_for};
-pub use servers::Servers;
+pub use sentinel::{Group, Promotion};
+pub use servers::{Reach, Servers};

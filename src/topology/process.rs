@@ -27,6 +27,10 @@ const LOOK: Duration = Duration::from_millis(5);
 const PORTS: usize = 8;
 /// What every server logs when it is ready.
 const READY_LINE: &str = "Ready to accept connections";
+/// What a Sentinel logs when it listens.
+const SENTINEL_LINE: &str = "Sentinel ID is";
+/// The file that a Sentinel is configured by, and rewrites.
+const SENTINEL_FILE: &str = "sentinel.conf";
 
 /// What to do when there is none.
 const INSTALL: &str = "install one: `scripts/setup.sh`, or `apt-get install redis-server`, \
@@ -136,6 +140,42 @@ fn version(said: &str) -> Option<String> {
     Some(format!("{name} {number}"))
 }
 
+/// What a process is to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Job<'a> {
+    /// A server with these options.
+    Server(&'a [String]),
+    /// A Sentinel with this configuration.
+    Sentinel(&'a str),
+}
+
+impl Job<'_> {
+    fn ready_line(self) -> &'static str {
+        match self {
+            Job::Server(_) => READY_LINE,
+            Job::Sentinel(_) => SENTINEL_LINE,
+        }
+    }
+
+    fn arguments(self, command: &mut Command, folder: &Path, port: u16) -> io::Result<()> {
+        let port = port.to_string();
+        match self {
+            Job::Server(options) => {
+                command
+                    .args(["--port", &port, "--bind", "127.0.0.1", "--save", ""])
+                    .args(["--appendonly", "no", "--daemonize", "no", "--dir", "."])
+                    .args(options);
+            }
+            Job::Sentinel(configuration) => {
+                let text = format!("port {port}\nbind 127.0.0.1\ndir .\n{configuration}");
+                std::fs::write(folder.join(SENTINEL_FILE), text)?;
+                command.args([SENTINEL_FILE, "--sentinel"]);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A running server. Dropping it kills it.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -149,10 +189,10 @@ impl Process {
     ///
     /// To be called on a thread that lives as long as the driver: on Linux the kernel ends the
     /// server when the thread that started it ends.
-    pub(super) async fn start(binary: &Binary, options: &[String]) -> Result<Process, StartError> {
+    pub(super) async fn start(binary: &Binary, job: Job<'_>) -> Result<Process, StartError> {
         let mut last = None;
         for _ in 0..PORTS {
-            match Process::try_start(binary, options).await {
+            match Process::try_start(binary, job).await {
                 // Somebody else took the port between the look and the start.
                 Err(StartError::Ended(path, log)) if log.contains("Address already in use") => {
                     last = Some(StartError::Ended(path, log));
@@ -163,7 +203,7 @@ impl Process {
         Err(last.unwrap_or_else(|| StartError::NotFound(String::new())))
     }
 
-    async fn try_start(binary: &Binary, options: &[String]) -> Result<Process, StartError> {
+    async fn try_start(binary: &Binary, job: Job<'_>) -> Result<Process, StartError> {
         let io = |why| StartError::Io(binary.path.clone(), why);
         let folder = tempfile::Builder::new()
             .prefix("oversold-")
@@ -172,12 +212,9 @@ impl Process {
         let address = free_address().map_err(io)?;
         let log = File::create(folder.path().join("server.log")).map_err(io)?;
         let mut command = Command::new(&binary.path);
+        job.arguments(&mut command, folder.path(), address.port())
+            .map_err(io)?;
         command
-            .arg("--port")
-            .arg(address.port().to_string())
-            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .args(["--daemonize", "no", "--dir", "."])
-            .args(options)
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stderr(log.try_clone().map_err(io)?)
@@ -192,15 +229,15 @@ impl Process {
             address,
             folder,
         };
-        process.ready(&binary.path).await?;
+        process.ready(&binary.path, job.ready_line()).await?;
         Ok(process)
     }
 
     /// Waits until the server's own log says that it is ready: a connection to the port could
     /// reach a stranger's server.
-    async fn ready(&mut self, path: &Path) -> Result<(), StartError> {
+    async fn ready(&mut self, path: &Path, line: &str) -> Result<(), StartError> {
         let began = Instant::now();
-        while !self.log().contains(READY_LINE) {
+        while !self.log().contains(line) {
             let ended = self.child.try_wait();
             if ended
                 .map_err(|why| StartError::Io(path.to_owned(), why))?
@@ -263,7 +300,7 @@ impl Drop for Process {
 
 /// Kills a process that leads a group, and all of the group: what was named as a server may be a
 /// script that has started the server as a process of its own.
-fn kill_group(leader: u32) {
+pub(super) fn kill_group(leader: u32) {
     let _ = killpg(Pid::from_raw(leader as i32), Signal::SIGKILL);
 }
 

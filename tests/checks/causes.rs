@@ -361,6 +361,30 @@ fn an_eviction_before_the_grant_does_not() {
     assert_eq!(cause(&overlapped(told, 1.1)), Cause::Unexplained);
 }
 
+// ---- promotion-lost-grant
+
+#[test]
+fn a_promoted_replica_without_the_key_lets_the_next_one_in() {
+    let told = |held: &[u32]| sale_under("token-lua").at(0.0).granted(A).at(1.0).promotes(held);
+    assert_eq!(cause(&overlapped(told(&[]), 1.1)), Cause::PromotionLostGrant);
+    assert_eq!(cause(&overlapped(told(&[0]), 1.1)), Cause::Unexplained);
+}
+
+#[test]
+fn a_promotion_that_is_seen_after_the_entry_it_explains_counts() {
+    let seen = |at| sale_under("token-lua").at(0.0).granted(A).at(at).promotes(&[]);
+    assert_eq!(cause(&overlapped(seen(1.101), 1.1)), Cause::PromotionLostGrant);
+    assert_eq!(cause(&overlapped(seen(1.3), 1.1)), Cause::Unexplained);
+}
+
+#[test]
+fn a_promotion_before_the_grant_or_after_the_lease_lost_no_grant() {
+    let before = sale_under("token-lua").at(0.5).promotes(&[]).at(1.0).granted(A);
+    assert_eq!(cause(&overlapped(before, 1.1)), Cause::Unexplained);
+    let after = sale_under("token-lua").at(0.0).granted(A).works(A, 7.0, 100).at(5.05).promotes(&[]);
+    assert_eq!(cause(&overlapped(after, 5.1)), Cause::LeaseExpired);
+}
+
 // ---- holder-crashed, reply-lost
 
 #[test]

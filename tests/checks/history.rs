@@ -405,6 +405,11 @@ impl History {
         self.record(Kind::Server { key, did })
     }
 
+    pub fn promotes(self, held: &[u32]) -> History {
+        let (server, held) = ("127.0.0.1:1".to_owned(), held.to_vec());
+        self.record(Kind::Promoted { server, held })
+    }
+
     pub fn fault_strikes(self) -> History {
         let what = "freeze of instance 0 for 8s".to_owned();
         self.record(Kind::FaultBegan { fault: 0, what })

@@ -1,0 +1,325 @@
+//! One connection through a link: requests one way, answers the other, each at its own pace. What
+//! is held back is not read, so that who sends it has to wait.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::Notify;
+
+use super::frame::{Side, Words};
+use super::lane::Lane;
+use super::rule::{Action, Ways};
+use super::rules::{Active, Rules};
+use super::talk::{Fate, Talk};
+
+/// How many rows of answers may be awaited; nothing more is asked before some have come.
+const ROWS: usize = 8 * 1024;
+/// How many times a second a limited connection may send.
+const SLICES: u64 = 20;
+
+/// How a connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The client has nothing more to say, and may still hear.
+    Half,
+    /// In order.
+    Closed,
+    /// At once, and what was on its way is lost.
+    Reset,
+}
+
+/// Relays until either end, or a rule, ends it.
+pub(super) async fn relay(mut client: TcpStream, mut server: TcpStream, rules: &Rules) {
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let relay = Relay {
+        rules,
+        talk: Mutex::new(Talk::new()),
+        ours: Notify::new(),
+        answered: Notify::new(),
+    };
+    let (from_client, to_client) = client.split();
+    let (from_server, to_server) = server.split();
+    let requests = async {
+        match relay.requests(from_client, to_server).await {
+            End::Half => std::future::pending().await,
+            end => end,
+        }
+    };
+    let end = tokio::select! {
+        end = requests => end,
+        end = relay.replies(from_server, to_client) => end,
+        () = relay.cut() => End::Reset,
+    };
+    if end == End::Reset {
+        let _ = (client.set_zero_linger(), server.set_zero_linger());
+    }
+}
+
+struct Relay<'a> {
+    rules: &'a Rules,
+    // A std mutex and not tokio's: it is held for one message, never across an await.
+    talk: Mutex<Talk>,
+    /// There may be an answer of the link's own to send.
+    ours: Notify,
+    /// An answer has come.
+    answered: Notify,
+}
+
+/// What a request has to wait for, and what becomes of it then.
+enum Next {
+    Pass,
+    PassAfter(Duration),
+    PassWithout(Arc<Active>),
+    Skip,
+    End(End),
+}
+
+impl Relay<'_> {
+    fn talk(&self) -> MutexGuard<'_, Talk> {
+        self.talk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn requests(&self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> End {
+        let mut lane = Lane::new(Side::Requests);
+        let mut passes = true;
+        loop {
+            self.room().await;
+            let read = from.read(lane.room()).await;
+            self.pass(Ways::ToServer).await;
+            let end = match read {
+                Ok(0) => Some(End::Half),
+                Ok(length) => {
+                    lane.filled(length);
+                    None
+                }
+                Err(_) => return End::Reset,
+            };
+            if self.talk().streams {
+                lane.lose();
+            }
+            let mut due = lane.due();
+            while let Some(piece) = lane.piece(end.is_some()) {
+                if piece.first {
+                    let next = self.decide(&lane.words(&piece.bytes));
+                    if !matches!(next, Next::Pass) && self.send(&mut to, &lane, &mut due).await {
+                        return End::Reset;
+                    }
+                    passes = match next {
+                        Next::End(end) => return end,
+                        next => self.wait(next).await,
+                    };
+                }
+                match passes {
+                    true => due.end = piece.bytes.end,
+                    false => due = piece.bytes.end..piece.bytes.end,
+                }
+                passes |= piece.last;
+            }
+            if self.send(&mut to, &lane, &mut due).await {
+                return End::Reset;
+            }
+            if let Some(end) = end {
+                let _ = to.shutdown().await;
+                return end;
+            }
+        }
+    }
+
+    async fn replies(&self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> End {
+        let mut lane = Lane::new(Side::Replies);
+        let mut passes = true;
+        loop {
+            if !lane.in_the_middle() && self.send_ours(&mut to).await {
+                return End::Reset;
+            }
+            let read = tokio::select! {
+                read = from.read(lane.room()) => read,
+                () = self.ours.notified() => continue,
+            };
+            self.pass(Ways::ToClient).await;
+            let end = match read {
+                Ok(0) => Some(End::Closed),
+                Ok(length) => {
+                    lane.filled(length);
+                    None
+                }
+                Err(_) => return End::Reset,
+            };
+            let mut due = lane.due();
+            while let Some(piece) = lane.piece(end.is_some()) {
+                if piece.first {
+                    let (fate, streams) = self.heard(&lane, &piece.bytes);
+                    if streams {
+                        lane.lose_after_this();
+                    }
+                    passes = fate == Fate::Pass;
+                    if fate == Fate::Reset {
+                        let _ = self.send(&mut to, &lane, &mut due).await;
+                        return End::Reset;
+                    }
+                }
+                match passes {
+                    true => due.end = piece.bytes.end,
+                    false => {
+                        if self.send(&mut to, &lane, &mut due).await {
+                            return End::Reset;
+                        }
+                        due = piece.bytes.end..piece.bytes.end;
+                    }
+                }
+                passes |= piece.last;
+                let ours = piece.last.then(|| self.talk().ours()).flatten();
+                if let Some(answer) = ours {
+                    let failed = self.send(&mut to, &lane, &mut due).await
+                        || self.write(&mut to, answer.as_bytes(), Ways::ToClient).await
+                        || self.send_ours(&mut to).await;
+                    if failed {
+                        return End::Reset;
+                    }
+                }
+            }
+            if self.send(&mut to, &lane, &mut due).await {
+                return End::Reset;
+            }
+            if let Some(end) = end {
+                return end;
+            }
+        }
+    }
+
+    /// Waits while too many answers are awaited.
+    async fn room(&self) {
+        while self.talk().rows() > ROWS {
+            self.answered.notified().await;
+        }
+    }
+
+    /// Waits while a black hole swallows what goes this way.
+    async fn pass(&self, way: Ways) {
+        let mut counted = false;
+        while self.rules.any() {
+            let mut changes = self.rules.changes();
+            let peer = self.talk().peer;
+            let Some(hole) = self.rules.black_hole(&peer, way) else {
+                return;
+            };
+            if !std::mem::replace(&mut counted, true) {
+                hole.hit();
+            }
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// Waits until a rule cuts the connection.
+    async fn cut(&self) {
+        loop {
+            let mut changes = self.rules.changes();
+            let peer = self.talk().peer;
+            if self.rules.cut(&peer) {
+                return;
+            }
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// Which rule a request falls under, and what follows from it.
+    fn decide(&self, words: &Words<'_>) -> Next {
+        let mut talk = self.talk();
+        talk.learn(words);
+        // An empty line asks nothing.
+        let ruled = self.rules.any() && words.count > 0;
+        if ruled && self.rules.cut(&talk.peer) {
+            return Next::End(End::Reset);
+        }
+        let rule = ruled.then(|| self.rules.of_request(&talk.peer, words));
+        let Some(rule) = rule.flatten() else {
+            talk.sent(words, Fate::Pass);
+            return Next::Pass;
+        };
+        let (fate, next) = match rule.action() {
+            Action::Drop => return Next::Skip,
+            Action::ResetBefore => return Next::End(End::Reset),
+            Action::Close => return Next::End(End::Closed),
+            Action::Answer(refusal) => {
+                talk.refused(words, refusal.answer());
+                self.ours.notify_one();
+                return Next::Skip;
+            }
+            Action::Delay(by) => (Fate::Pass, Next::PassAfter(*by)),
+            Action::Hold => (Fate::Pass, Next::PassWithout(Arc::clone(&rule))),
+            Action::Swallow => (Fate::Swallow, Next::Pass),
+            Action::ResetAfter => (Fate::Reset, Next::Pass),
+            _ => (Fate::Pass, Next::Pass),
+        };
+        talk.sent(words, fate);
+        next
+    }
+
+    /// Waits as it was decided. Tells whether the request passes.
+    async fn wait(&self, next: Next) -> bool {
+        match next {
+            Next::Pass => {}
+            Next::PassAfter(by) => tokio::time::sleep(by).await,
+            Next::PassWithout(rule) => loop {
+                let mut changes = self.rules.changes();
+                if !self.rules.in_force(&rule) {
+                    break;
+                }
+                let _ = changes.changed().await;
+            },
+            Next::Skip | Next::End(_) => return false,
+        }
+        true
+    }
+
+    fn heard(&self, lane: &Lane, bytes: &Range<usize>) -> (Fate, bool) {
+        let mut talk = self.talk();
+        let fate = talk.heard(lane.kind(), &lane.words(bytes));
+        self.answered.notify_one();
+        (fate, talk.streams)
+    }
+
+    /// Sends the link's own answers whose turn it is. True if the client is gone.
+    async fn send_ours(&self, to: &mut WriteHalf<'_>) -> bool {
+        loop {
+            let Some(answer) = self.talk().ours() else {
+                return false;
+            };
+            self.pass(Ways::ToClient).await;
+            if self.write(to, answer.as_bytes(), Ways::ToClient).await {
+                return true;
+            }
+        }
+    }
+
+    /// Sends what is due. True if the other end is gone.
+    async fn send(&self, to: &mut WriteHalf<'_>, lane: &Lane, due: &mut Range<usize>) -> bool {
+        let bytes = lane.bytes(due);
+        *due = due.end..due.end;
+        self.write(to, bytes, lane.way()).await
+    }
+
+    async fn write(&self, to: &mut WriteHalf<'_>, mut bytes: &[u8], way: Ways) -> bool {
+        while !bytes.is_empty() {
+            let peer = self.rules.any().then(|| self.talk().peer);
+            let rate = peer.and_then(|peer| self.rules.bandwidth(&peer));
+            let Some(rate) = rate else {
+                return to.write_all(bytes).await.is_err();
+            };
+            let most = (rate / SLICES).max(1);
+            let slice = bytes.len().min(most as usize);
+            self.pass(way).await;
+            if to.write_all(&bytes[..slice]).await.is_err() {
+                return true;
+            }
+            bytes = &bytes[slice..];
+            let took = slice as f64 / rate.max(1) as f64;
+            tokio::time::sleep(Duration::from_secs_f64(took)).await;
+        }
+        false
+    }
+}

@@ -1,0 +1,327 @@
+//! A primary, its replicas and three Sentinels, each behind a link of its own and known to the
+//! others by that link's port, so that whatever they tell each other passes a link too.
+//! (<https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/>)
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::{join_all, try_join_all};
+use redis::Value;
+use tokio::sync::watch;
+
+use super::machine::Machine;
+use super::process::{Binary, Job, Process, StartError};
+use super::servers::Running;
+use crate::client::{Conn, Outcome, Patience, Sentinels};
+use crate::link::Door;
+
+/// How many Sentinels there are: the least that can lose one.
+const SENTINELS: usize = 3;
+/// How many of them must agree that the primary is down.
+const QUORUM: usize = 2;
+/// The name under which they know the primary.
+const NAME: &str = "oversold";
+/// How long the first Sentinel hears nothing of a server until it takes it for down, and how much
+/// longer each next one waits: three that start a vote in one moment may elect nobody.
+const DOWN_AFTER_MS: usize = 300;
+const LATER_MS: usize = 200;
+/// How long a failover may take until another one is tried.
+const FAILOVER_MS: u64 = 3000;
+/// How long all may take until they know each other.
+const READY: Duration = Duration::from_secs(15);
+/// How often it is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+const PATIENCE: Patience = Patience {
+    connect: Duration::from_secs(2),
+    response: Duration::from_secs(2),
+};
+
+/// A primary with its replicas and Sentinels.
+#[derive(Debug)]
+pub struct Group {
+    /// The first one is the primary at the start.
+    nodes: Vec<Arc<Machine>>,
+    sentinels: Arc<Sentinels>,
+    /// Where the Sentinels listen themselves.
+    own: Vec<SocketAddr>,
+    promoted: watch::Sender<Option<Promotion>>,
+}
+
+/// A replica has become the primary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promotion {
+    /// Which of the nodes.
+    pub node: usize,
+    /// Its address, as clients hear it.
+    pub address: SocketAddr,
+    /// Which of the keys that were looked for it held then.
+    pub held: Vec<u32>,
+}
+
+/// Starts them. They are ready when the primary has its replicas and every Sentinel sees all.
+pub(super) async fn raise(
+    binary: &Binary,
+    options: &[String],
+    replicas: u32,
+    min_replicas_to_write: u32,
+) -> Result<(Vec<Running>, Arc<Group>), StartError> {
+    let mut options = options.to_vec();
+    options.extend(words(&format!(
+        "--min-replicas-to-write {min_replicas_to_write} --min-replicas-max-lag 1 \
+         --repl-diskless-sync yes --repl-diskless-sync-delay 0 --repl-ping-replica-period 1"
+    )));
+    let primary = node(binary, &options, None).await?;
+    let of = Some(primary.machine.address());
+    let starting = (0..replicas).map(|_| node(binary, &options, of));
+    let mut running = vec![primary];
+    running.extend(try_join_all(starting).await?);
+    let nodes: Vec<_> = running.iter().map(|one| Arc::clone(&one.machine)).collect();
+    // A Sentinel asks a primary for its replicas when it first sees it, and then only every ten
+    // seconds.
+    until(binary, "the replicas are online", async || {
+        online(&nodes[0], replicas).await
+    })
+    .await?;
+    let starting = (0..SENTINELS).map(|number| sentinel(binary, number, nodes[0].address()));
+    let sentinels = try_join_all(starting).await?;
+    let own: Vec<_> = sentinels.iter().map(|one| one.machine.own).collect();
+    let addresses = sentinels.iter().map(|one| one.machine.address()).collect();
+    running.extend(sentinels);
+    until(binary, "the Sentinels see all", async || {
+        let looks = own.iter().map(|own| sees_all(*own, replicas));
+        join_all(looks).await.into_iter().all(|sees| sees)
+    })
+    .await?;
+    let name = NAME.to_owned();
+    let group = Group {
+        nodes,
+        sentinels: Arc::new(Sentinels { name, addresses }),
+        own,
+        promoted: watch::Sender::new(None),
+    };
+    Ok((running, Arc::new(group)))
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+async fn door(binary: &Binary) -> Result<Door, StartError> {
+    let io = |why| StartError::Io(binary.path.clone(), why);
+    Door::open().await.map_err(io)
+}
+
+/// A primary, or a replica of one.
+async fn node(
+    binary: &Binary,
+    options: &[String],
+    of: Option<SocketAddr>,
+) -> Result<Running, StartError> {
+    let door = door(binary).await?;
+    let mut options = options.to_vec();
+    let port = door.address().port();
+    options.extend(words(&format!(
+        "--replica-announce-ip 127.0.0.1 --replica-announce-port {port}"
+    )));
+    if let Some(of) = of {
+        options.extend(words(&format!("--replicaof {} {}", of.ip(), of.port())));
+    }
+    let process = Process::start(binary, Job::Server(&options)).await?;
+    Ok(behind(door, process))
+}
+
+async fn sentinel(
+    binary: &Binary,
+    number: usize,
+    primary: SocketAddr,
+) -> Result<Running, StartError> {
+    let door = door(binary).await?;
+    let down_after = DOWN_AFTER_MS + number * LATER_MS;
+    let configuration = format!(
+        "sentinel announce-ip 127.0.0.1\n\
+         sentinel announce-port {}\n\
+         sentinel monitor {NAME} {} {} {QUORUM}\n\
+         sentinel down-after-milliseconds {NAME} {down_after}\n\
+         sentinel failover-timeout {NAME} {FAILOVER_MS}\n\
+         sentinel parallel-syncs {NAME} 9\n",
+        door.address().port(),
+        primary.ip(),
+        primary.port(),
+    );
+    let process = Process::start(binary, Job::Sentinel(&configuration)).await?;
+    if let Ok(conn) = Conn::open(process.address, PATIENCE).await {
+        // They hear of each other every two seconds, and of replicas every ten. Redis 7.0 can be
+        // told to hurry; an older one takes its time. (Its ping period stays: how fresh a replica
+        // must be to be promoted is reckoned by it.)
+        let mut hurry = redis::cmd("SENTINEL");
+        hurry.arg("DEBUG").arg("PUBLISH-PERIOD").arg(100);
+        hurry.arg("INFO-PERIOD").arg(200).arg("ASK-PERIOD").arg(100);
+        let _: Outcome<()> = conn.call(&hurry).await;
+    }
+    Ok(behind(door, process))
+}
+
+fn behind(door: Door, process: Process) -> Running {
+    let link = door.lead_to(process.address);
+    let machine = Machine::new(&process, Some(link));
+    Running::new(process, Arc::new(machine))
+}
+
+async fn until(
+    binary: &Binary,
+    what: &str,
+    ready: impl AsyncFn() -> bool,
+) -> Result<(), StartError> {
+    let began = Instant::now();
+    while !ready().await {
+        if began.elapsed() > READY {
+            let missing = format!("not yet: {what}");
+            return Err(StartError::NotReady(binary.path.clone(), READY, missing));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}
+
+/// Whether a primary has so many replicas that follow it.
+async fn online(primary: &Machine, replicas: u32) -> bool {
+    let Ok(conn) = Conn::open(primary.own, PATIENCE).await else {
+        return false;
+    };
+    let mut info = redis::cmd("INFO");
+    info.arg("replication");
+    match conn.call::<String>(&info).await {
+        Outcome::Done(info) => info.matches("state=online").count() == replicas as usize,
+        _ => false,
+    }
+}
+
+/// Whether a Sentinel sees the primary, its replicas and the other Sentinels, all of them well.
+async fn sees_all(sentinel: SocketAddr, replicas: u32) -> bool {
+    let Ok(conn) = Conn::open(sentinel, PATIENCE).await else {
+        return false;
+    };
+    let ask = |what: &str| {
+        let mut ask = redis::cmd("SENTINEL");
+        ask.arg(what).arg(NAME);
+        ask
+    };
+    type Fields = HashMap<String, String>;
+    let Outcome::Done(primary) = conn.call::<Fields>(&ask("MASTER")).await else {
+        return false;
+    };
+    let all = async |what: &str, flags: &str, number: usize| match conn
+        .call::<Vec<Fields>>(&ask(what))
+        .await
+    {
+        Outcome::Done(found) => {
+            let well = |one: &&Fields| one.get("flags").is_some_and(|found| found == flags);
+            found.iter().filter(well).count() == number
+        }
+        _ => false,
+    };
+    primary.get("flags").is_some_and(|flags| flags == "master")
+        && all("REPLICAS", "slave", replicas as usize).await
+        && all("SENTINELS", "sentinel", SENTINELS - 1).await
+}
+
+impl Group {
+    /// The primary of the start, and its replicas.
+    pub fn nodes(&self) -> &[Arc<Machine>] {
+        &self.nodes
+    }
+
+    /// Whom clients ask for the primary.
+    pub fn sentinels(&self) -> Arc<Sentinels> {
+        Arc::clone(&self.sentinels)
+    }
+
+    /// Which node is the primary, as far as [`Group::watch`] has seen.
+    pub fn primary(&self) -> usize {
+        self.promoted.borrow().as_ref().map_or(0, |last| last.node)
+    }
+
+    /// Tells of promotions from now on.
+    pub fn promotions(&self) -> watch::Receiver<Option<Promotion>> {
+        let mut promotions = self.promoted.subscribe();
+        promotions.mark_unchanged();
+        promotions
+    }
+
+    /// Looks for promotions for as long as it is polled, past all links. Each one is told with
+    /// those of the keys that the promoted one held in the moment in which it first called itself
+    /// a primary.
+    pub async fn watch(&self, keys: &[String], mut tell: impl FnMut(&Promotion)) {
+        let mut ask = vec![redis::cmd("ROLE")];
+        ask.extend(keys.iter().map(|key| {
+            let mut exists = redis::cmd("EXISTS");
+            exists.arg(key);
+            exists
+        }));
+        let mut conns: Vec<Option<Conn>> = self.nodes.iter().map(|_| None).collect();
+        let mut is_primary: Vec<bool> = (0..self.nodes.len()).map(|node| node == 0).collect();
+        loop {
+            for (node, machine) in self.nodes.iter().enumerate() {
+                if machine.is_doomed() {
+                    continue;
+                }
+                if conns[node].is_none() {
+                    conns[node] = Conn::open(machine.own, PATIENCE).await.ok();
+                }
+                let Some(conn) = &conns[node] else { continue };
+                let Outcome::Done(answers) = conn.transaction::<Vec<Value>>(&ask).await else {
+                    continue;
+                };
+                let Some((is, held)) = role_and_keys(&answers) else {
+                    continue;
+                };
+                if is && !is_primary[node] {
+                    let address = machine.address();
+                    let promotion = Promotion {
+                        node,
+                        address,
+                        held,
+                    };
+                    tell(&promotion);
+                    self.promoted.send_replace(Some(promotion));
+                }
+                is_primary[node] = is;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// The epoch of the configuration in which a majority of the Sentinels names this address as
+    /// the primary, if they do.
+    pub async fn epoch(&self, primary: SocketAddr) -> Option<u64> {
+        let asked = self.own.iter().map(|sentinel| async move {
+            let conn = Conn::open(*sentinel, PATIENCE).await.ok()?;
+            let mut ask = redis::cmd("SENTINEL");
+            ask.arg("MASTER").arg(NAME);
+            let Outcome::Done(fields) = conn.call::<HashMap<String, String>>(&ask).await else {
+                return None;
+            };
+            let named = fields.get("port")? == &primary.port().to_string();
+            let epoch = fields.get("config-epoch")?.parse().ok()?;
+            named.then_some(epoch)
+        });
+        let epochs: Vec<u64> = join_all(asked).await.into_iter().flatten().collect();
+        let agreed = epochs.len() >= QUORUM;
+        agreed.then(|| epochs.into_iter().max()).flatten()
+    }
+}
+
+/// Whether a node calls itself a primary, and which of the keys it holds.
+fn role_and_keys(answers: &[Value]) -> Option<(bool, Vec<u32>)> {
+    let (role, keys) = answers.split_first()?;
+    let Value::Array(role) = role else {
+        return None;
+    };
+    let primary = matches!(role.first()?, Value::BulkString(role) if role == b"master");
+    let held = keys.iter().zip(0u32..);
+    let held = held.filter(|(exists, _)| matches!(exists, Value::Int(1..)));
+    Some((primary, held.map(|(_, key)| key).collect()))
+}
