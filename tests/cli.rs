@@ -609,6 +609,7 @@ fn the_doctor_tells_what_is_missing_and_how_to_install_it() {
     let ended = Ended::from(place.command(&["doctor"]).env("PATH", "").output()).code(3);
     let ended = ended.says("no redis-server found").says(INSTALL);
     ended
+        .says("postgres")
         .says("open files")
         .says("ports")
         .says("timers")

@@ -430,7 +430,7 @@ x.toml:4:10: `trials` must lie between 1 and 10000
 x.toml:5:8: `seed` must lie between 0 and 18446744073709551615
   5 | seed = -1
     |        ^^
-x.toml:6:1: unknown key `colour`; known: name, title, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
+x.toml:6:1: unknown key `colour`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
   6 | colour = "red"
     | ^^^^^^
 x.toml:9:8: unknown `topology.kind` "sentinal"; did you mean "sentinel"?
@@ -876,7 +876,7 @@ x.toml:1:8: `name` names a folder: letters, digits, `-` and `_`, at most 80 of t
 x.toml:2:10: `trials` must lie between 1 and 10000
   2 | trials = 0
     |          ^
-x.toml:3:1: unknown key `colour`; known: name, title, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
+x.toml:3:1: unknown key `colour`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
   3 | colour = 1
     | ^^^^^^
 x.toml:4:8: string values must be quoted, expected literal string
@@ -957,10 +957,10 @@ fn marks_stand_below_what_they_mark_whatever_the_line_is_made_of() {
     assert_text(
         &told(&text),
         r#"x.toml: 4 problems
-x.toml:2:2: unknown key `name\u{1b}[31m`; known: name, title, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
+x.toml:2:2: unknown key `name\u{1b}[31m`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
   2 |     "name\u001b[31m"    =    5 # tab
     |     ^^^^^^^^^^^^^^^^
-x.toml:3:1: unknown key `日本`; known: name, title, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
+x.toml:3:1: unknown key `日本`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
   3 | "日本" = "ｗｉｄｅ" # 日本
     | ^^^^^^
 x.toml:4:9: `title` must be a string, not a table
