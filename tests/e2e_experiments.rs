@@ -5,7 +5,7 @@ mod support;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use support::{Ended, PASS, SIGINT, USAGE, VIOLATED, oversold};
+use support::{Ended, INCONCLUSIVE, PASS, SIGINT, USAGE, VIOLATED, oversold};
 
 /// The violated share of a row.
 #[derive(Debug)]
@@ -49,6 +49,30 @@ fn fits_a_terminal(ended: &Ended) {
     }
 }
 
+/// How many trials of each row were left out. Only where the driver itself was late, on a machine
+/// that does other things too, may one be.
+#[track_caller]
+fn left_out_for_the_driver(ended: &Ended) -> Vec<u64> {
+    ended.exits_with_one_of(&[PASS, INCONCLUSIVE]);
+    let trials = rows(ended).iter().flat_map(|row| row["trials"].as_array());
+    for doubt in trials
+        .flatten()
+        .flat_map(|trial| trial["doubts"].as_array())
+        .flatten()
+    {
+        let doubt = doubt.as_str().expect("a text");
+        assert!(doubt.contains("driver"), "{doubt}");
+    }
+    let unsure = rows(ended).iter().map(|row| row["unsure"].as_u64());
+    let unsure: Vec<u64> = unsure.map(|n| n.expect("a number")).collect();
+    let expected = match unsure.iter().sum() {
+        0 => PASS,
+        _ => INCONCLUSIVE,
+    };
+    ended.exits(expected);
+    unsure
+}
+
 #[track_caller]
 fn is_valid_by_the_published_schema(ended: &Ended) {
     let schema = std::fs::read_to_string(support::package("docs/report.schema.json"));
@@ -60,12 +84,16 @@ fn is_valid_by_the_published_schema(ended: &Ended) {
 
 #[test]
 fn a_longer_ttl_only_lowers_the_probability_of_a_violation() {
-    let ended = oversold("ttl-sweep --multiples 0.5,1.5,5 --trials 8").run();
-    ended.exits(PASS);
+    let ended =
+        oversold("ttl-sweep --multiples 0.5,1.5,5 --trials 8 --time-scale 0.1 --jobs 6").run();
+    let unsure = left_out_for_the_driver(&ended);
     let shares = shares(&ended);
     assert_eq!(shares.len(), 3);
     for (at, earlier) in shares.iter().enumerate() {
-        assert_eq!(earlier.of, 8, "{shares:?}");
+        assert!(
+            earlier.of >= 6 && earlier.of + unsure[at] == 8,
+            "{shares:?}"
+        );
         let rises = |later: &Share| later.low > earlier.high;
         assert!(!shares[at..].iter().any(rises), "{shares:?}");
     }
@@ -82,7 +110,7 @@ fn a_longer_ttl_only_lowers_the_probability_of_a_violation() {
 
 #[test]
 fn the_same_code_breaks_seldom_on_a_quiet_day_and_nearly_always_at_the_peak() {
-    let ended = oversold("rate-sweep --rates 300,2600 --trials 6").run();
+    let ended = oversold("rate-sweep --rates 300,2600 --trials 6 --jobs 8").run();
     ended.exits(PASS);
     let [quiet, peak] = shares(&ended).try_into().expect("two rates");
     assert!(
@@ -99,7 +127,7 @@ fn the_same_code_breaks_seldom_on_a_quiet_day_and_nearly_always_at_the_peak() {
     // The rate is a nominal one, and what was measured stands beside it.
     let measured = |row: usize| {
         let rate = &rows(&ended)[row]["trials"][0]["arrivals_per_second"];
-        rate.as_f64().expect("a number") * 0.5
+        rate.as_f64().expect("a number")
     };
     assert!(
         measured(0) < 400.0 && measured(1) > 2.0 * measured(0),
