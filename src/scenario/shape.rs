@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
 
 use super::dist::Dist;
+use super::expect::Expect;
+use super::fault::Fault;
+use super::mistake::Mistake;
 use super::problem::Invalid;
 use super::read::{Problems, Table};
 use super::trap::Trap;
@@ -177,85 +179,6 @@ impl Granularity {
     }
 }
 
-/// A mistake that people make around a good lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mistake {
-    /// A refused acquire is taken for a granted one.
-    IgnoreDenied,
-    /// The release stands in a `finally` that also runs when nothing was acquired.
-    ReleaseUnacquired,
-    /// The lease is checked once, before the work, and not again before the write.
-    CheckOnce,
-    /// When Redis fails, everybody is let in.
-    FailOpen,
-    /// The holder acquires the lock again, and the lock is not reentrant.
-    Nested,
-    /// Milliseconds are taken for seconds: the lease lives a thousand times too long.
-    TtlTooLong,
-    /// Seconds are taken for milliseconds: the lease lives a thousandth.
-    TtlTooShort,
-    /// A lease of less than a second is cut to 0 whole seconds.
-    TtlCutToZero,
-    /// The renewal extends the key whoever holds it.
-    RenewBlindly,
-    /// The watchdog goes on after the release.
-    WatchdogNotCancelled,
-    /// The effect is committed after the release.
-    EffectAfterRelease,
-}
-
-impl Mistake {
-    /// All of them.
-    pub const ALL: [Mistake; 11] = [
-        Mistake::IgnoreDenied,
-        Mistake::ReleaseUnacquired,
-        Mistake::CheckOnce,
-        Mistake::FailOpen,
-        Mistake::Nested,
-        Mistake::TtlTooLong,
-        Mistake::TtlTooShort,
-        Mistake::TtlCutToZero,
-        Mistake::RenewBlindly,
-        Mistake::WatchdogNotCancelled,
-        Mistake::EffectAfterRelease,
-    ];
-
-    /// The word for it in a scenario.
-    pub fn word(self) -> &'static str {
-        match self {
-            Mistake::IgnoreDenied => "ignore-denied",
-            Mistake::ReleaseUnacquired => "release-unacquired",
-            Mistake::CheckOnce => "check-once",
-            Mistake::FailOpen => "fail-open",
-            Mistake::Nested => "nested",
-            Mistake::TtlTooLong => "ttl-too-long",
-            Mistake::TtlTooShort => "ttl-too-short",
-            Mistake::TtlCutToZero => "ttl-cut-to-zero",
-            Mistake::RenewBlindly => "renew-blindly",
-            Mistake::WatchdogNotCancelled => "watchdog-not-cancelled",
-            Mistake::EffectAfterRelease => "effect-after-release",
-        }
-    }
-
-    /// One line for a list.
-    pub fn about(self) -> &'static str {
-        match self {
-            Mistake::IgnoreDenied => "a refused acquire is taken for a granted one",
-            Mistake::ReleaseUnacquired => "a `finally` releases what was never acquired",
-            Mistake::CheckOnce => "the lease is checked before the work, not before the write",
-            Mistake::FailOpen => "when Redis fails, everybody is let in",
-            Mistake::Nested => "the holder acquires again what is not reentrant",
-            Mistake::TtlTooLong => "milliseconds taken for seconds: the TTL times 1000",
-            Mistake::TtlTooShort => "seconds taken for milliseconds: the TTL through 1000",
-            Mistake::TtlCutToZero => "a TTL of less than a second cut to 0 whole seconds",
-            Mistake::RenewBlindly => "the renewal extends the key whoever holds it",
-            Mistake::WatchdogNotCancelled => "the watchdog goes on after the release",
-            Mistake::EffectAfterRelease => "the effect is committed after the release",
-        }
-    }
-}
-
 /// What a denied worker does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -344,122 +267,6 @@ impl Guard {
     }
 }
 
-/// Something done on purpose.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Fault {
-    /// When it strikes, and whom.
-    pub at: At,
-    /// What it does.
-    pub how: How,
-}
-
-/// What a fault does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum How {
-    /// The instance stands still, its watchdogs too, as in a stop-the-world pause.
-    Freeze {
-        /// For how long.
-        for_ns: u64,
-    },
-    /// The instance's process dies.
-    Crash,
-    /// Every server refuses writes, with an error.
-    RefuseWrites {
-        /// For how long.
-        for_ns: u64,
-    },
-    /// The primary dies before it has told its replicas of a grant, and one of them is promoted.
-    /// Of independent nodes one dies.
-    LostGrant,
-}
-
-/// When a fault strikes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum At {
-    /// When any operation reaches a point for the n-th time; it strikes that one's instance.
-    Point {
-        /// The point.
-        point: Point,
-        /// The how manieth time, from 1.
-        nth: u64,
-    },
-    /// At a time of the run.
-    Time {
-        /// Since the start.
-        at_ns: u64,
-        /// The instance that is struck; when absent the plan draws one.
-        instance: Option<u32>,
-    },
-}
-
-/// The points of an operation at which a fault can strike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Point {
-    /// The first command of the acquire took the lock; a second one, if the lock has one, has not
-    /// been sent yet.
-    BetweenCommands,
-    /// In the section, between the business read and its write.
-    InSection,
-    /// The section is over, the release not yet begun.
-    BeforeRelease,
-    /// The release has compared what it compares in a command of its own; the one that deletes the
-    /// key has not been sent yet.
-    BeforeDelete,
-}
-
-impl Point {
-    /// All points.
-    pub const ALL: [Point; 4] = [
-        Point::BetweenCommands,
-        Point::InSection,
-        Point::BeforeRelease,
-        Point::BeforeDelete,
-    ];
-
-    /// The word for it in a scenario.
-    pub fn word(self) -> &'static str {
-        match self {
-            Point::BetweenCommands => "between-commands",
-            Point::InSection => "in-section",
-            Point::BeforeRelease => "before-release",
-            Point::BeforeDelete => "before-delete",
-        }
-    }
-}
-
-/// What is expected of a lock in this scenario.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Expect {
-    /// No violation.
-    Pass,
-    /// These properties are violated.
-    Violation {
-        /// Each of these must be found; when empty, any violation will do.
-        properties: Vec<String>,
-        /// None of these may be found.
-        never: Vec<String>,
-        /// In how many of the trials.
-        often: Often,
-    },
-}
-
-/// In how many trials a violation is expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Often {
-    /// In every one.
-    Each,
-    /// In at least one.
-    Some {
-        /// Of so many: of fewer it may well be found in none.
-        of: u32,
-    },
-}
-
 impl Scenario {
     /// Reads a scenario, or tells everything that is wrong with it.
     pub fn parse(name: &str, text: &str, known: &Vocabulary) -> Result<Scenario, Invalid> {
@@ -477,17 +284,6 @@ impl Scenario {
                 problems,
                 unread: unread.is_some(),
             }),
-        }
-    }
-}
-
-impl Expect {
-    /// Some violation or other, in each trial.
-    pub fn any_violation() -> Expect {
-        Expect::Violation {
-            properties: vec![],
-            never: vec![],
-            often: Often::Each,
         }
     }
 }
