@@ -251,7 +251,6 @@ fn waiting_for_a_wake_up_under_a_lock_that_wakes_nobody_is_refused_before_anythi
     for words in [
         format!("run scenarios/calm.toml {scenario} --lock token-lua"),
         format!("compare {scenario} --locks fair,token-lua"),
-        format!("matrix --scenarios scenarios/calm.toml,{scenario} --locks fair,token-lua"),
     ] {
         let ended = support::oversold(&words).run();
         ended.exits(support::USAGE);
@@ -262,6 +261,18 @@ fn waiting_for_a_wake_up_under_a_lock_that_wakes_nobody_is_refused_before_anythi
             "{words}: nothing ran"
         );
     }
+}
+
+#[test]
+fn a_matrix_leaves_out_the_cell_of_a_lock_that_wakes_nobody_and_wants_one_to_run() {
+    let only = |locks: &str| format!("matrix --scenarios wake-up --locks {locks}");
+    let ended = support::oversold(&only("fair,token-lua")).run();
+    ended.exits(support::PASS);
+    assert_eq!(ended.report().name(), "fair");
+    assert!(ended.stderr.contains("left out"), "{}", ended.stderr);
+    let ended = support::oversold(&only("token-lua")).run();
+    ended.exits(support::USAGE);
+    assert!(ended.stderr.contains("no cell to run"), "{}", ended.stderr);
 }
 
 #[test]
