@@ -31,7 +31,8 @@ pub struct Scene {
     keys: Vec<Key>,
     frozen: HashMap<u32, Time>,
     pauses: HashMap<u32, VecDeque<Window>>,
-    lags: VecDeque<Window>,
+    /// The driver's lags, of all instances and of one.
+    lags: HashMap<Option<u32>, VecDeque<Window>>,
     /// When a replica was promoted, and which keys it held.
     promotions: VecDeque<(Time, Vec<u32>)>,
     renews_every: Option<Duration>,
@@ -49,7 +50,7 @@ impl Scene {
             keys: (0..keys).map(|_| Key::default()).collect(),
             frozen: HashMap::new(),
             pauses: HashMap::new(),
-            lags: VecDeque::new(),
+            lags: HashMap::new(),
             promotions: VecDeque::new(),
             renews_every,
             ttl: plan.ttl(),
@@ -97,15 +98,25 @@ impl Scene {
         past.chain(now).map(|pause| common(pause, window)).sum()
     }
 
-    /// How long the driver was late in a window, in all.
-    pub fn lag_within(&self, window: Window) -> Duration {
-        self.lags.iter().map(|lag| common(*lag, window)).sum()
+    /// How long the driver kept an instance back in a window, in all.
+    pub fn lag_within(&self, instance: u32, window: Window) -> Duration {
+        let lags = [None, Some(instance)].map(|whose| self.lags.get(&whose));
+        let mut lags: Vec<Window> = lags.into_iter().flatten().flatten().copied().collect();
+        lags.sort_unstable();
+        // What was measured twice happened once.
+        let mut told = window.0;
+        let mut late = Duration::ZERO;
+        for (from, to) in lags {
+            late += common((from.max(told), to), window);
+            told = told.max(to);
+        }
+        late
     }
 
     /// Whether the driver has just stood still for longer than a lease's margin. For a lease after
     /// it nothing can be told of a lock: questions were sent late, answers heard late, or not.
     pub fn unsettled(&self, at: Time) -> bool {
-        let mut lags = self.lags.iter();
+        let mut lags = self.lags.values().flatten();
         lags.any(|(from, to)| {
             to.since(*from) > self.margin && *from <= at && at.since(*to) <= self.ttl
         })

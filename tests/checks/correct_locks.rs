@@ -333,7 +333,8 @@ impl World {
         if self.shape.driver_lags {
             for _ in 0..10 {
                 let (at, late_ns) = (self.draw(last + 2), self.draw(2 * SECOND));
-                self.record(at, Kind::DriverLag { late_ns });
+                let instance = None;
+                self.record(at, Kind::DriverLag { late_ns, instance });
             }
         }
         let why = Stop::OperationsDone;

@@ -397,7 +397,14 @@ impl History {
     /// The driver has been late by so many seconds.
     pub fn driver_was_late(self, seconds: f64) -> History {
         let late_ns = (seconds * 1e9) as u64;
-        self.record(Kind::DriverLag { late_ns })
+        let instance = None;
+        self.record(Kind::DriverLag { late_ns, instance })
+    }
+
+    /// The driver has kept back one instance by so many seconds.
+    pub fn driver_kept_back(self, op: Op, seconds: f64) -> History {
+        let (late_ns, instance) = ((seconds * 1e9) as u64, Some(op.instance()));
+        self.record(Kind::DriverLag { late_ns, instance })
     }
 
     pub fn evicts(self, key: u32) -> History {
