@@ -6,6 +6,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use oversold::client::{Conn, Outcome, Patience};
+use oversold::link::{Action, Filter, Refusal, Rule};
 use oversold::scenario::Topology;
 use oversold::topology::{self, Group, Servers};
 use support::{INCONCLUSIVE, PASS, oversold, package};
@@ -134,6 +135,47 @@ async fn role(conn: &Conn) -> String {
         // Its clients are cut off when it changes its role.
         Outcome::Refused(_) | Outcome::Unknown(_) => String::new(),
     }
+}
+
+/// The number of the connection that a call goes through.
+async fn connection(conn: &Conn) -> i64 {
+    let mut id = redis::cmd("CLIENT");
+    id.arg("ID");
+    match conn.call::<i64>(&id).await {
+        Outcome::Done(id) => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_looks_for_the_primary_anew_after_what_may_mean_that_it_moved() {
+    let servers = group().await;
+    let primary = &group_of(&servers).nodes()[0].clone();
+    let link = primary.link.as_ref().expect("a link");
+    let follows = client(&servers).await;
+    let stays = Conn::open(primary.address(), PATIENCE)
+        .await
+        .expect("a connection");
+    let read_only = Action::Answer(Refusal::ReadOnly);
+    for (conn, moves, actions) in [
+        (&follows, true, vec![read_only.clone(), Action::Drop]),
+        (&stays, false, vec![read_only.clone()]),
+    ] {
+        for action in actions {
+            let before = connection(conn).await;
+            let rule = Rule::new(action.clone()).about(Filter::command("INCR"));
+            let rule = link.add(rule);
+            let outcome = conn.call::<i64>(&incr()).await;
+            // What never was answered stays unknown; it is not asked again.
+            match action == read_only {
+                true => assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}"),
+                false => assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}"),
+            }
+            assert_eq!(rule.hits(), 1);
+            assert_eq!(connection(conn).await != before, moves, "{action:?}");
+        }
+    }
+    servers.stop().await;
 }
 
 fn sentinel_name(group: &Group) -> String {

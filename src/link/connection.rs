@@ -75,6 +75,7 @@ enum Next {
     PassAfter(Duration),
     PassWithout(Arc<Active>),
     Skip,
+    SkipAll,
     End(End),
 }
 
@@ -85,7 +86,7 @@ impl Relay<'_> {
 
     async fn requests(&self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> End {
         let mut lane = Lane::new(Side::Requests);
-        let mut passes = true;
+        let (mut passes, mut lost) = (true, false);
         loop {
             self.room().await;
             let read = from.read(lane.room()).await;
@@ -103,17 +104,18 @@ impl Relay<'_> {
             }
             let mut due = lane.due();
             while let Some(piece) = lane.piece(end.is_some()) {
-                if piece.first {
+                if piece.first && !lost {
                     let next = self.decide(&lane.words(&piece.bytes));
                     if !matches!(next, Next::Pass) && self.send(&mut to, &lane, &mut due).await {
                         return End::Reset;
                     }
+                    lost = matches!(next, Next::SkipAll);
                     passes = match next {
                         Next::End(end) => return end,
                         next => self.wait(next).await,
                     };
                 }
-                match passes {
+                match passes && !lost {
                     true => due.end = piece.bytes.end,
                     false => due = piece.bytes.end..piece.bytes.end,
                 }
@@ -131,9 +133,9 @@ impl Relay<'_> {
 
     async fn replies(&self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> End {
         let mut lane = Lane::new(Side::Replies);
-        let mut passes = true;
+        let (mut passes, mut lost) = (true, false);
         loop {
-            if !lane.in_the_middle() && self.send_ours(&mut to).await {
+            if !lane.in_the_middle() && !lost && self.send_ours(&mut to).await {
                 return End::Reset;
             }
             let read = tokio::select! {
@@ -157,12 +159,13 @@ impl Relay<'_> {
                         lane.lose_after_this();
                     }
                     passes = fate == Fate::Pass;
+                    lost |= fate == Fate::Swallow;
                     if fate == Fate::Reset {
                         let _ = self.send(&mut to, &lane, &mut due).await;
                         return End::Reset;
                     }
                 }
-                match passes {
+                match passes && !lost {
                     true => due.end = piece.bytes.end,
                     false => {
                         if self.send(&mut to, &lane, &mut due).await {
@@ -172,7 +175,8 @@ impl Relay<'_> {
                     }
                 }
                 passes |= piece.last;
-                let ours = piece.last.then(|| self.talk().ours()).flatten();
+                let turn = piece.last && !lost;
+                let ours = turn.then(|| self.talk().ours()).flatten();
                 if let Some(answer) = ours {
                     let failed = self.send(&mut to, &lane, &mut due).await
                         || self.write(&mut to, answer.as_bytes(), Ways::ToClient).await
@@ -201,7 +205,14 @@ impl Relay<'_> {
     /// Waits while a black hole swallows what goes this way.
     async fn pass(&self, way: Ways) {
         let mut counted = false;
-        while self.rules.any() {
+        loop {
+            if self.rules.closed() {
+                // Its end is near: until then it must not pass what a black hole had kept.
+                return std::future::pending().await;
+            }
+            if !self.rules.any() {
+                return;
+            }
             let mut changes = self.rules.changes();
             let peer = self.talk().peer;
             let Some(hole) = self.rules.black_hole(&peer, way) else {
@@ -241,7 +252,7 @@ impl Relay<'_> {
             return Next::Pass;
         };
         let (fate, next) = match rule.action() {
-            Action::Drop => return Next::Skip,
+            Action::Drop => return Next::SkipAll,
             Action::ResetBefore => return Next::End(End::Reset),
             Action::Close => return Next::End(End::Closed),
             Action::Answer(refusal) => {
@@ -271,7 +282,7 @@ impl Relay<'_> {
                 }
                 let _ = changes.changed().await;
             },
-            Next::Skip | Next::End(_) => return false,
+            Next::Skip | Next::SkipAll | Next::End(_) => return false,
         }
         true
     }
