@@ -9,7 +9,7 @@ use oversold::client::{Conn, Outcome, Patience};
 use oversold::link::{Action, Filter, Refusal, Rule};
 use oversold::scenario::Topology;
 use oversold::topology::{self, Group, Servers};
-use support::{INCONCLUSIVE, PASS, oversold, package};
+use support::{INCONCLUSIVE, PASS, files_named, oversold, package};
 
 /// How long a failover may take, on a slow machine too.
 const FAILOVER: Duration = Duration::from_secs(30);
@@ -205,6 +205,13 @@ fn a_lock_on_one_primary_is_lost_in_each_promotion_without_its_grant() {
             proof.is_some_and(|proof| proof.contains("was promoted")),
             "{proof:?}"
         );
+    }
+    // The fault is over when the run ends: it was lifted, not cut off.
+    for history in files_named("history.jsonl", &ended.reports) {
+        let history = std::fs::read_to_string(history).expect("a history");
+        let at = |event: &str| history.find(&format!("{{\"{event}\":"));
+        assert!(at("promoted") < at("fault_landed"), "{history}");
+        assert!(at("promoted").is_some() && at("fault_landed") < at("fault_ended"));
     }
     let causes: Vec<_> = report.causes_of("overlap").into_iter().collect();
     assert_eq!(causes, ["promotion-lost-grant"], "{report:?}");

@@ -8,7 +8,7 @@ mod refuse_writes;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::history::Recorder;
 use crate::history::event::Kind;
@@ -115,7 +115,7 @@ impl Faults {
         left.map_or(0, |left| left.load(Ordering::Relaxed))
     }
 
-    fn prepared(&self) -> std::sync::MutexGuard<'_, HashMap<usize, Guard>> {
+    fn prepared(&self) -> MutexGuard<'_, HashMap<usize, Guard>> {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
