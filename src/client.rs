@@ -209,6 +209,48 @@ impl Conn {
     }
 }
 
+/// A list whose values one waiter pops, on a connection of its own: a command that blocks would keep
+/// back all others on a shared one.
+pub struct BlockingPop {
+    live: MultiplexedConnection,
+    list: String,
+    patience: Duration,
+}
+
+impl BlockingPop {
+    /// Waits for a value, for so long at most, and pops it. The server ends the wait; an answer is
+    /// patiently waited for beyond that. After an error the connection is of no use any more.
+    pub async fn pop(&mut self, at_most: Duration) -> Result<(), RedisError> {
+        // BLPOP 0 would wait for ever.
+        let at_most = at_most.max(Duration::from_millis(1));
+        let mut blpop = redis::cmd("BLPOP");
+        blpop.arg(&self.list).arg(at_most.as_secs_f64());
+        let answer = blpop.query_async::<Option<(String, String)>>(&mut self.live);
+        match tokio::time::timeout(at_most + self.patience, answer).await {
+            Ok(answer) => answer.map(drop),
+            Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+        }
+    }
+}
+
+impl Conn {
+    /// Prepares to pop from a list, on a connection of its own. An answer may come so much later
+    /// than it is due.
+    pub async fn blocking_pop(
+        &self,
+        list: &str,
+        patience: Duration,
+    ) -> Result<BlockingPop, RedisError> {
+        let config = self.config.clone().set_response_timeout(None);
+        let live = self.server.connect(&config).await?;
+        Ok(BlockingPop {
+            live,
+            list: list.to_owned(),
+            patience,
+        })
+    }
+}
+
 /// Listens to what the server says of its keys (<https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>)
 /// and passes on the name of each key that expired, was deleted or was evicted. Ends when the
 /// connection does, or when the primary is another one.

@@ -167,8 +167,18 @@ impl Plan {
     pub fn made_ttl(&self) -> Duration {
         match self.lock.mistake {
             Some(Mistake::TtlTooLong) => self.ttl() * 1000,
-            Some(Mistake::TtlTooShort) => self.ttl() / 1000,
+            Some(Mistake::TtlTooShort) => (self.ttl() / 1000).max(Duration::from_millis(1)),
+            Some(Mistake::TtlCutToZero) => Duration::ZERO,
             _ => self.ttl(),
+        }
+    }
+
+    /// How many connections the workers have to each node: one each, and one more while they wait
+    /// for a wake-up.
+    pub fn connections(&self) -> u32 {
+        match self.lock.wait {
+            Wait::WakeUp { .. } => self.load.workers.saturating_mul(2),
+            Wait::FailFast | Wait::Retry { .. } => self.load.workers,
         }
     }
 
@@ -187,18 +197,39 @@ impl Plan {
         self.section.longest() + Duration::from_nanos(frozen.sum())
     }
 
-    /// How long nobody may get the lock while no living holder has it: a lease, as a dead holder
-    /// leaves it, and one retry, with half a lease to spare for a busy machine.
-    pub fn longest_vacancy(&self) -> Duration {
-        let retry = match self.lock.wait {
-            // Who waits for a message asks by himself after a lease at the latest.
+    /// The longest that a waiter pauses between two questions, by its own will.
+    pub fn longest_pause(&self) -> Duration {
+        match self.lock.wait {
+            Wait::Retry {
+                backoff,
+                give_up_after_ns,
+                ..
+                // They grow until the waiter gives up.
+            } if backoff > 1.0 => Duration::from_nanos(give_up_after_ns).max(self.first_pause()),
+            _ => self.first_pause(),
+        }
+    }
+
+    fn first_pause(&self) -> Duration {
+        match self.lock.wait {
+            // Who waits for a wake-up asks by himself after a lease at the latest.
             Wait::FailFast | Wait::WakeUp { .. } => Duration::ZERO,
             Wait::Retry {
                 every_ns, jitter, ..
             } => Duration::from_nanos(every_ns).mul_f64(1.0 + jitter),
-        };
+        }
+    }
+
+    /// How long nobody may get the lock while no living holder has it: a lease, as a dead holder
+    /// leaves it, and one retry, with half a lease to spare for a busy machine. In a queue the next
+    /// one may pause, and stand behind a dead one that is given as long.
+    pub fn longest_vacancy(&self, in_a_queue: bool) -> Duration {
         let spare = (self.ttl() / 2).max(Duration::from_millis(100));
-        self.ttl() + retry + spare
+        let pauses = match in_a_queue {
+            true => self.longest_pause() * 2,
+            false => self.first_pause(),
+        };
+        self.ttl() + pauses + spare
     }
 }
 

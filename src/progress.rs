@@ -62,11 +62,12 @@ impl Progress {
                 // Nobody may listen any more, which is no reason to panic.
                 let _ = writeln!(
                     anstream::stderr(),
-                    "{}: {} of {} trials, {violations} violations so far, {:.0?}",
+                    "{}: {} of {} trials, {violations} violations so far, {:.0?}{}",
                     self.label,
                     self.done,
                     self.trials,
-                    self.began.elapsed()
+                    self.began.elapsed(),
+                    self.left()
                 );
             }
             return;
@@ -74,6 +75,16 @@ impl Progress {
         self.bar
             .set_message(format!("{}: {violations} violations", self.label));
         self.bar.tick();
+    }
+
+    /// An estimate of the time left, once there is one.
+    fn left(&self) -> String {
+        if self.done == 0 {
+            return String::new();
+        }
+        let each = self.began.elapsed().as_secs_f64() / self.done as f64;
+        let left = Duration::from_secs_f64(each * self.trials.saturating_sub(self.done) as f64);
+        format!(", some {left:.0?} left")
     }
 
     /// One trial is done.

@@ -16,10 +16,13 @@ use oversold::store::{Seen, Store, Write};
 use oversold::{check, fault, lock, workload};
 use tempfile::TempDir;
 
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 12] = [
     "run",
     "compare",
     "matrix",
+    "ttl-sweep",
+    "rate-sweep",
+    "granularity",
     "check",
     "replay",
     "validate",
@@ -171,7 +174,10 @@ fn the_help_of_every_command_lists_its_exit_codes() {
             .code(0)
             .complains_of_nothing();
         let expected: &[&str] = match command {
-            "run" | "compare" | "matrix" | "replay" => &["0", "10", "4", "2", "3", "130"],
+            "run" | "compare" | "matrix" | "replay" | "granularity" => {
+                &["0", "10", "4", "2", "3", "130"]
+            }
+            "ttl-sweep" | "rate-sweep" => &["0", "4", "2", "3", "130"],
             "check" => &["0", "10", "4", "2", "3"],
             "doctor" => &["0", "3"],
             _ => &["0", "2"],
@@ -297,43 +303,36 @@ fn a_full_list_has_all_of_them_under_their_headings() {
             "checks",
             "workloads",
             "mistakes",
-            "scenarios"
+            "scenarios",
+            "traps"
         ]
     );
 }
 
 #[test]
-fn scenarios_are_listed_from_the_folder_of_that_name() {
+fn the_scenarios_that_come_with_the_program_are_listed_and_go_by_their_names() {
     let place = Place::new();
-    place
-        .run(&["list", "scenarios"])
-        .code(0)
-        .says("no folder `scenarios` here");
-    let titled = GOOD.replace("\n[load]", "\ntitle = \"what it shows\"\n[load]");
-    let place = place.with("scenarios/good.toml", titled);
-    place
-        .run(&["list", "scenarios"])
-        .code(0)
-        .says("  good ")
-        .says("what it shows");
+    let listed = place.run(&["list", "scenarios"]).code(0);
+    listed.says("  calm ").says("no faults, short sections");
+    place.run(&["validate", "calm"]).code(0).says("calm: valid");
+    // A file of that name is meant before it.
+    let place = place.with("calm", "name = 5");
+    place.run(&["validate", "calm"]).code(2);
 }
 
 #[test]
-fn one_invalid_scenario_does_not_hide_the_others_from_a_list() {
-    let place = Place::new()
-        .with("scenarios/a.toml", "name = 5")
-        .with("scenarios/good.toml", GOOD);
-    let listed = place.run(&["list", "scenarios"]).code(0);
+fn traps_are_listed_with_the_scenario_and_the_lock_that_falls_for_them() {
+    let listed = Place::new().run(&["list", "traps"]).code(0);
     listed
-        .says("  good ")
-        .says("  a.toml ")
-        .says("invalid: `oversold validate scenarios/a.toml`");
+        .says("trap 4: a process that dies between the two leaves a lock for ever")
+        .says("crash-between: falls: setnx-expire-del")
+        .says("mistake-nested: falls: token-lua-watchdog with `nested`");
 }
 
 #[test]
 fn an_unknown_list_is_wrong_usage_and_the_known_ones_are_told() {
     let ended = Place::new().run(&["list", "keys"]).code(2).says_nothing();
-    ended.complains("locks, faults, checks, workloads, mistakes, scenarios");
+    ended.complains("locks, faults, checks, workloads, mistakes, scenarios, traps");
 }
 
 // Validate.
@@ -395,6 +394,15 @@ fn a_file_that_is_no_text_is_invalid() {
     ended.complains("bytes.toml: ").complains("UTF-8");
     let ended = place.run_with_input(&["validate", "-"], b"\xff\xfe");
     ended.code(2).complains("standard input").complains("UTF-8");
+}
+
+#[test]
+fn a_wait_policy_that_the_scenarios_own_lock_lacks_is_told_by_validate() {
+    let wakes = GOOD.to_owned() + "wait = { wake_up_within = \"1s\" }\n";
+    let ended = Place::new().run_with_input(&["validate", "-"], wakes);
+    ended
+        .code(2)
+        .complains("these locks do: reentrant-watchdog, fair");
 }
 
 #[test]
@@ -528,6 +536,28 @@ fn the_help_of_the_matrix_tells_how_to_go_on_after_an_interruption() {
 }
 
 #[test]
+fn a_sweep_without_a_sensible_setting_runs_nothing() {
+    for (command, flag, values) in [
+        (
+            "ttl-sweep",
+            "--multiples",
+            ["0", "-1", "nan", "1,,2", "101"],
+        ),
+        (
+            "rate-sweep",
+            "--rates",
+            ["0", "-1", "1.5", "300,", "1000001"],
+        ),
+    ] {
+        for value in values {
+            let flag = format!("{flag}={value}");
+            let ended = Place::new().run(&[command, "s.toml", &flag]);
+            ended.code(2).says_nothing().complains("invalid value");
+        }
+    }
+}
+
+#[test]
 fn two_documents_cannot_both_go_to_standard_output() {
     let place = Place::new().with("good.toml", GOOD);
     let both = ["run", "good.toml", "--json", "-", "--junit", "-"];
@@ -579,6 +609,7 @@ fn the_doctor_tells_what_is_missing_and_how_to_install_it() {
     let ended = Ended::from(place.command(&["doctor"]).env("PATH", "").output()).code(3);
     let ended = ended.says("no redis-server found").says(INSTALL);
     ended
+        .says("postgres")
         .says("open files")
         .says("ports")
         .says("timers")

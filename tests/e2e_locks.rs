@@ -9,7 +9,7 @@ use std::time::Duration;
 use oversold::client::{Conn, Outcome, Patience};
 use oversold::clock::Clock;
 use oversold::history::event::Release;
-use oversold::lock::{self, Acquire, Boxed, Call, Lease, Lock, Points, Renewal};
+use oversold::lock::{self, Acquire, Boxed, Call, Lease, Lock, Points, Renewal, WakeUp, Wakes};
 use oversold::scenario::Point;
 use oversold::topology::{self, Servers};
 
@@ -67,6 +67,7 @@ fn call<'a>(conn: &'a Conn, token: &'a str) -> Call<'a> {
         key: KEY,
         token,
         owner: token,
+        pause: Duration::ZERO,
         points: &Calm,
     }
 }
@@ -103,12 +104,12 @@ async fn every_lock_grants_a_free_key_with_its_ttl_and_denies_a_held_one() {
         assert!((25_000..=30_000).contains(&left), "{name}: {left} ms");
         assert_eq!(
             lock.acquire(&call(&other, "B")).await,
-            Acquire::Denied,
+            Acquire::Denied(None),
             "{name}"
         );
         assert_eq!(
             lock.acquire(&call(&one, "A")).await,
-            Acquire::Denied,
+            Acquire::Denied(None),
             "not reentrant: {name}"
         );
         assert_eq!(
@@ -225,6 +226,88 @@ async fn only_the_locks_that_say_so_renew() {
         let by_name = entry.name.ends_with("-watchdog") || RENEWING.contains(&entry.name);
         assert_eq!(entry.renews, by_name, "{}", entry.name);
     }
+}
+
+#[tokio::test]
+async fn only_the_locks_that_say_so_wake_their_waiters_and_as_they_say() {
+    let server = server().await;
+    let conn = conn(&server).await;
+    for entry in &lock::ALL {
+        let lock = (entry.make)(TTL);
+        let wakes = lock
+            .wake_up(&call(&conn, "A"))
+            .map(|wake_up| match wake_up {
+                WakeUp::Message(_) => Wakes::ByMessage,
+                WakeUp::Pop(_) => Wakes::ByPop,
+            });
+        assert_eq!(wakes, entry.wakes, "{}", entry.name);
+    }
+    assert_eq!(lock::waking(), ["reentrant-watchdog", "fair"]);
+}
+
+#[test]
+fn waiting_for_a_wake_up_under_a_lock_that_wakes_nobody_is_refused_before_anything_runs() {
+    let scenario = "scenarios/wake-up.toml";
+    for words in [
+        format!("run scenarios/calm.toml {scenario} --lock token-lua"),
+        format!("compare {scenario} --locks fair,token-lua"),
+    ] {
+        let ended = support::oversold(&words).run();
+        ended.exits(support::USAGE);
+        let told = "token-lua wakes nobody; these locks do: reentrant-watchdog, fair";
+        assert!(ended.stderr.contains(told), "{words}: {}", ended.stderr);
+        assert!(
+            support::files_named("history.jsonl", &ended.reports).is_empty(),
+            "{words}: nothing ran"
+        );
+    }
+}
+
+#[test]
+fn a_matrix_leaves_out_the_cell_of_a_lock_that_wakes_nobody_and_wants_one_to_run() {
+    let only = |locks: &str| format!("matrix --scenarios wake-up --locks {locks}");
+    let ended = support::oversold(&only("fair,token-lua")).run();
+    ended.exits(support::PASS);
+    assert_eq!(ended.report().name(), "fair");
+    assert!(ended.stderr.contains("left out"), "{}", ended.stderr);
+    let ended = support::oversold(&only("token-lua")).run();
+    ended.exits(support::USAGE);
+    assert!(ended.stderr.contains("no cell to run"), "{}", ended.stderr);
+}
+
+#[test]
+fn workers_that_wait_for_a_wake_up_need_room_for_a_second_connection() {
+    let calm = "run scenarios/calm.toml -c 200 -n 200 --lock fair";
+    support::oversold(calm)
+        .with_open_files(400)
+        .run()
+        .exits(support::PASS);
+    let waking = "run scenarios/wake-up.toml -c 200 --lock fair";
+    let ended = support::oversold(waking).with_open_files(400).run();
+    ended.exits(support::ENVIRONMENT);
+    assert!(ended.stderr.contains("ulimit -Hn"), "{}", ended.stderr);
+    support::oversold(waking).run().exits(support::PASS);
+}
+
+#[test]
+fn the_locks_that_wake_their_waiters_pass_the_scenario_of_it_and_the_others_are_left_out() {
+    let ended = support::oversold("compare scenarios/wake-up.toml").run();
+    ended.exits(support::PASS);
+    let names: Vec<_> = ended.all().iter().map(|report| report.name()).collect();
+    assert_eq!(names, lock::waking());
+    let left_out = ended
+        .stderr
+        .lines()
+        .filter(|line| line.contains("left out"));
+    let left_out: Vec<_> = left_out.collect();
+    let [line] = left_out.as_slice() else {
+        panic!("one line: {}", ended.stderr);
+    };
+    assert!(
+        line.contains("none, ") && line.contains("token-lua, "),
+        "{line}"
+    );
+    assert!(!line.contains("fair"), "{line}");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use oversold::client::{Conn, Patience};
 use oversold::clock::Clock;
 use oversold::history::event::{Event, Kind, Release};
 use oversold::history::recorder;
-use oversold::lock::{self, Acquire, Boxed, Call, Lease, Lock, Points, Renewal};
+use oversold::lock::{self, Acquire, Boxed, Call, Lease, Lock, Points, Renewal, WakeUp};
 use oversold::plan::{Overrides, Plan};
 use oversold::run;
 use oversold::scenario::{Point, Scenario};
@@ -141,6 +141,7 @@ impl Client {
             key: KEY,
             token,
             owner: &self.owner,
+            pause: Duration::ZERO,
             points: &Calm,
         }
     }
@@ -153,6 +154,14 @@ impl Client {
         match self.acquire(lock).await {
             Acquire::Granted(lease) => lease,
             other => panic!("{} was not granted the lock: {other:?}", self.token),
+        }
+    }
+
+    /// It is refused; tells after how long it is to ask again.
+    async fn is_denied(&self, lock: &dyn Lock) -> Option<Duration> {
+        match self.acquire(lock).await {
+            Acquire::Denied(again) => again,
+            other => panic!("{} was not refused {lock:?}: {other:?}", self.token),
         }
     }
 
@@ -231,33 +240,46 @@ const HAND: &str = "8743c9c0-0795-4907-87fd-6c719a6b4586:51";
 /// Where Redisson tells that the key was released.
 const CHANNEL: &str = "redisson_lock__channel:{stock:lock:sku_10086}";
 
-/// One worker that waits for the lock by message, as a run drives it: its events as they come.
-struct Waiter {
+/// Workers that wait to be woken, one in each instance with one operation to do, as a run drives
+/// them: their events as they come.
+struct Waiters {
     events: Arc<Mutex<Vec<Event>>>,
-    running: tokio::task::JoinHandle<()>,
+    running: tokio::task::JoinHandle<Servers>,
 }
 
-impl Waiter {
-    /// The run's servers are its own; so the first one of `servers` is where the lock is.
-    fn starts(mut servers: Servers, ttl: Duration) -> Waiter {
+impl Waiters {
+    /// One of them. The run's servers are its own; so the first one of `servers` is where the lock is.
+    fn one(servers: Servers, lock: &str, ttl: Duration) -> Waiters {
+        Waiters::start(servers, lock, ttl, (1, 1), "")
+    }
+
+    /// So many workers in so many instances, and a fault that strikes them.
+    fn start(
+        mut servers: Servers,
+        lock: &str,
+        ttl: Duration,
+        (workers, instances): (u32, u32),
+        fault: &str,
+    ) -> Waiters {
         let text = format!(
             r#"
-            name = "waiter"
+            name = "waiters"
             [load]
-            instances = 1
-            workers = 1
-            operations = 1
+            instances = {instances}
+            workers = {workers}
+            operations = {workers}
             duration = "60s"
             [workload]
             kind = "flash-sale"
-            stock = 1
+            stock = 100
             [section]
             constant = "1ms"
             [lock]
-            kind = "reentrant-watchdog"
+            kind = "{lock}"
             ttl = "{}ms"
             [lock.wait]
             wake_up_within = "50s"
+            {fault}
             "#,
             ttl.as_millis()
         );
@@ -265,7 +287,7 @@ impl Waiter {
             locks: lock::names(),
             properties: Vec::new(),
         };
-        let scenario = Scenario::parse("waiter.toml", &text, &known).unwrap();
+        let scenario = Scenario::parse("waiters.toml", &text, &known).unwrap();
         let plan = Plan::resolve(&scenario, &Overrides::default(), &scenario.lock, 1);
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&events);
@@ -281,8 +303,16 @@ impl Waiter {
             let ran = run::run(&plan, &mut servers, store, recorder, interrupted).await;
             ran.unwrap();
             drain.close();
+            servers
         });
-        Waiter { events, running }
+        Waiters { events, running }
+    }
+
+    /// They come to their end; the servers go on.
+    async fn end(self) -> (Servers, Vec<Event>) {
+        let servers = self.running.await.unwrap();
+        let events = self.events.lock().unwrap().clone();
+        (servers, events)
     }
 
     fn count(&self, like: impl Fn(&Kind) -> bool) -> usize {
@@ -308,7 +338,7 @@ async fn our_worker_is_woken_by_the_message_of_a_hand_written_release_and_does_n
     let world = World::of(1).await;
     let hand = world.by_hand(0).await;
     hand.takes(HAND, LONG).await;
-    let waiter = Waiter::starts(world.servers, LONG);
+    let waiter = Waiters::one(world.servers, "reentrant-watchdog", LONG);
     until("it was refused, and again after subscribing", async || {
         waiter.denied() == 2
     })
@@ -319,7 +349,7 @@ async fn our_worker_is_woken_by_the_message_of_a_hand_written_release_and_does_n
     until("it was granted", async || waiter.granted() == 1).await;
     assert!(released.elapsed() < SOON, "long before a lease ends");
     assert_eq!(waiter.asked(), 3, "once, once subscribed, once woken");
-    waiter.running.await.unwrap();
+    waiter.end().await;
 }
 
 #[tokio::test]
@@ -328,7 +358,7 @@ async fn our_worker_gets_in_after_a_hand_written_holder_died() {
     let hand = world.by_hand(0).await;
     let ttl = Duration::from_millis(1_000);
     hand.takes(HAND, ttl).await;
-    let waiter = Waiter::starts(world.servers, ttl);
+    let waiter = Waiters::one(world.servers, "reentrant-watchdog", ttl);
     let taken = Instant::now();
     // Nobody renews, nobody tells.
     until("it was granted", async || waiter.granted() == 1).await;
@@ -336,17 +366,46 @@ async fn our_worker_gets_in_after_a_hand_written_holder_died() {
     assert!(waited < 4 * ttl, "soon after the lease: {waited:?}");
     assert!(waiter.denied() >= 2, "it was held");
     assert!(waiter.asked() <= 6, "it hardly polls: {}", waiter.asked());
-    waiter.running.await.unwrap();
+    waiter.end().await;
+}
+
+#[tokio::test]
+async fn our_worker_waits_no_longer_than_a_dead_holders_lease_though_its_own_is_long() {
+    let world = World::of(1).await;
+    let hand = world.by_hand(0).await;
+    hand.takes(HAND, Duration::from_secs(1)).await;
+    let taken = Instant::now();
+    let waiter = Waiters::one(world.servers, "reentrant-watchdog", LONG);
+    until("it was granted", async || waiter.granted() == 1).await;
+    assert!(waiter.denied() >= 1, "it was held");
+    assert!(taken.elapsed() >= Duration::from_millis(990));
+    assert!(waiter.asked() <= 6, "it hardly polls: {}", waiter.asked());
+    waiter.end().await;
+}
+
+#[tokio::test]
+async fn a_hand_written_lease_without_an_end_is_told_as_none() {
+    let world = World::of(1).await;
+    let (ours, hand) = (world.client("A").await, world.by_hand(0).await);
+    hand.takes(HAND, LONG).await;
+    assert_eq!(hand.say::<i64>(&format!("PERSIST {KEY}")).await, 1);
+    let lock = lock("reentrant-watchdog", LONG);
+    assert_eq!(ours.is_denied(&*lock).await, None);
 }
 
 #[tokio::test]
 async fn a_message_is_heard_only_on_redissons_channel_of_the_key() {
+    let world = World::of(1).await;
+    let ours = world.client("A").await;
     let lock = lock("reentrant-watchdog", LONG);
-    let wake_up = lock.wake_up().unwrap();
-    assert_eq!(wake_up.channel(KEY), CHANNEL);
+    let told = |key| {
+        let call = Call { key, ..ours.call() };
+        lock.wake_up(&call).unwrap()
+    };
+    assert_eq!(told(KEY), WakeUp::Message(CHANNEL.to_owned()));
     assert_eq!(
-        wake_up.channel("stock:{sku_1}"),
-        "redisson_lock__channel:stock:{sku_1}",
+        told("stock:{sku_1}"),
+        WakeUp::Message("redisson_lock__channel:stock:{sku_1}".to_owned()),
         "a key with a hash tag of its own gets no second one"
     );
 }
@@ -370,7 +429,9 @@ async fn we_are_refused_by_a_hand_written_holder_and_change_nothing() {
     let (ours, hand) = (world.client("A").await, world.by_hand(0).await);
     let lock = lock("reentrant-watchdog", LONG);
     hand.takes(HAND, Duration::from_secs(40)).await;
-    assert_eq!(ours.acquire(&*lock).await, Acquire::Denied);
+    let left = ours.is_denied(&*lock).await.expect("its lease ends");
+    let tells = Duration::from_secs(25)..=Duration::from_millis(40_001);
+    assert!(tells.contains(&left), "what is left of it: {left:?}");
     assert_eq!(ours.release(&*lock).await, Release::NotMine);
     assert_eq!(ours.renew(&*lock).await, Renewal::Lost);
     let fields: Vec<(String, i64)> = hand.say(&format!("HGETALL {KEY}")).await;
@@ -425,7 +486,7 @@ async fn a_renewal_of_ours_makes_the_lease_full_again_and_the_hands_renewal_lets
     // The other way round: the hand renews in time, then dies.
     hand.takes(HAND, Duration::from_millis(200)).await;
     hand.leases(LONG).await;
-    assert_eq!(ours.acquire(&*lock).await, Acquire::Denied);
+    ours.is_denied(&*lock).await;
     hand.leases(Duration::from_millis(50)).await;
     until("its lease has ended", async || {
         matches!(ours.acquire(&*lock).await, Acquire::Granted(_))
@@ -497,7 +558,7 @@ async fn redlock_leaves_nothing_where_it_was_granted_by_a_minority_only() {
     for hand in &hands[..3] {
         hand.say::<String>(&format!("SET {KEY} B PX 60000")).await;
     }
-    assert_eq!(ours.acquire(&*lock).await, Acquire::Denied);
+    assert_eq!(ours.acquire(&*lock).await, Acquire::Denied(None));
     assert_eq!(
         with_the_key(&hands[3..]).await,
         0,
@@ -520,7 +581,7 @@ async fn redlock_is_denied_to_both_when_the_votes_are_split_and_nothing_is_left(
         hand.say::<String>(&format!("SET {KEY} {other} PX 60000"))
             .await;
     }
-    assert_eq!(ours.acquire(&*lock).await, Acquire::Denied);
+    assert_eq!(ours.acquire(&*lock).await, Acquire::Denied(None));
     assert_eq!(with_the_key(&hands[3..]).await, 0);
 }
 
@@ -726,7 +787,7 @@ async fn the_fair_lock_serves_ten_waiters_in_their_order_however_often_they_ask(
     let mut waiters = Vec::new();
     for number in 0..10 {
         let waiter = world.client(&format!("W{number}")).await;
-        assert_eq!(waiter.acquire(&*lock).await, Acquire::Denied);
+        waiter.is_denied(&*lock).await;
         waiters.push(waiter);
     }
     let served = Mutex::new(Vec::new());
@@ -759,9 +820,9 @@ async fn a_dead_waiter_of_the_fair_lock_is_dropped_after_a_ttl_and_not_before() 
     let (dead, alive) = (world.client("dead").await, world.client("alive").await);
     holder.is_granted(&*lock).await;
     let died = Instant::now();
-    assert_eq!(dead.acquire(&*lock).await, Acquire::Denied);
+    dead.is_denied(&*lock).await;
     let asked_last = Instant::now();
-    assert_eq!(alive.acquire(&*lock).await, Acquire::Denied);
+    alive.is_denied(&*lock).await;
     assert_eq!(holder.release(&*lock).await, Release::Removed);
     until("the living one is served", async || {
         matches!(alive.acquire(&*lock).await, Acquire::Granted(_))
@@ -789,14 +850,10 @@ async fn who_abandons_the_fair_lock_is_out_of_its_queue_at_once() {
     let holder = world.client("holder").await;
     let (first, second) = (world.client("first").await, world.client("second").await);
     holder.is_granted(&*lock).await;
-    assert_eq!(first.acquire(&*lock).await, Acquire::Denied);
-    assert_eq!(second.acquire(&*lock).await, Acquire::Denied);
+    first.is_denied(&*lock).await;
+    second.is_denied(&*lock).await;
     assert_eq!(holder.release(&*lock).await, Release::Removed);
-    assert_eq!(
-        second.acquire(&*lock).await,
-        Acquire::Denied,
-        "not its turn"
-    );
+    second.is_denied(&*lock).await; // "not its turn"
     lock.abandon(&first.call()).await;
     second.is_granted(&*lock).await;
     assert_eq!(second.release(&*lock).await, Release::Removed);
@@ -810,12 +867,8 @@ async fn a_holder_of_the_fair_lock_that_asked_again_does_not_stay_in_its_queue()
     let lock = lock("fair", LONG);
     let (holder, next) = (world.client("holder").await, world.client("next").await);
     holder.is_granted(&*lock).await;
-    assert_eq!(
-        holder.acquire(&*lock).await,
-        Acquire::Denied,
-        "not reentrant"
-    );
-    assert_eq!(next.acquire(&*lock).await, Acquire::Denied);
+    holder.is_denied(&*lock).await; // "not reentrant"
+    next.is_denied(&*lock).await;
     assert_eq!(holder.release(&*lock).await, Release::Removed);
     next.is_granted(&*lock).await;
     assert_eq!(next.release(&*lock).await, Release::Removed);
@@ -829,7 +882,7 @@ async fn what_dead_waiters_of_the_fair_lock_left_ends_by_itself() {
     let lock = lock("fair", Duration::from_millis(300));
     let (holder, dead) = (world.client("holder").await, world.client("dead").await);
     holder.is_granted(&*lock).await;
-    assert_eq!(dead.acquire(&*lock).await, Acquire::Denied);
+    dead.is_denied(&*lock).await;
     for key in hand.say::<Vec<String>>("KEYS *").await {
         let left: i64 = hand.say(&format!("PTTL {key}")).await;
         assert!(left >= 0, "{key} has a TTL");
@@ -838,6 +891,189 @@ async fn what_dead_waiters_of_the_fair_lock_left_ends_by_itself() {
         hand.say::<i64>("DBSIZE").await == 0
     })
     .await;
+}
+
+/// Who stands in the fair lock's queue, in order.
+async fn queue(hand: &Hand) -> Vec<String> {
+    hand.say(&format!("ZRANGE {KEY}:queue:{{{KEY}}} 0 -1"))
+        .await
+}
+
+/// The wake-ups that lie ready for a waiter.
+async fn wake_ups(hand: &Hand, lock: &dyn Lock, of: &Client) -> i64 {
+    let Some(WakeUp::Pop(list)) = lock.wake_up(&of.call()) else {
+        panic!("it wakes by blocking pop");
+    };
+    let ready = hand.say(&format!("LLEN {list}")).await;
+    let left: i64 = hand.say(&format!("PTTL {list}")).await;
+    assert_eq!(left > 0, ready > 0, "a wake-up does not stay: {left} ms");
+    ready
+}
+
+#[tokio::test]
+async fn every_key_of_the_fair_lock_begins_with_the_locks_and_has_its_hash_tag() {
+    let world = World::of(1).await;
+    let ours = world.client("A").await;
+    let lock = lock("fair", LONG);
+    let told = |key| {
+        let call = Call { key, ..ours.call() };
+        lock.wake_up(&call).unwrap()
+    };
+    assert_eq!(
+        [told("sku"), told("stock:{sku}")],
+        [
+            WakeUp::Pop("sku:woken:{sku}:A".to_owned()),
+            WakeUp::Pop("stock:{sku}:woken:A".to_owned())
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_release_of_the_fair_lock_wakes_the_head_of_the_queue_alone() {
+    let world = World::of(1).await;
+    let hand = world.by_hand(0).await;
+    let lock = lock("fair", LONG);
+    let holder = world.client("holder").await;
+    let (first, second) = (world.client("first").await, world.client("second").await);
+    let ready = async |of: &Client| wake_ups(&hand, &*lock, of).await;
+    holder.is_granted(&*lock).await;
+    for waiter in [&first, &second] {
+        let again = waiter.is_denied(&*lock).await.expect("in time");
+        assert!(
+            again <= LONG / 2,
+            "well before it counts as dead: {again:?}"
+        );
+    }
+    assert_eq!((ready(&first).await, ready(&second).await), (0, 0));
+    assert_eq!(holder.release(&*lock).await, Release::Removed);
+    assert_eq!((ready(&first).await, ready(&second).await), (1, 0));
+    second.is_denied(&*lock).await;
+    first.is_granted(&*lock).await;
+    assert_eq!((ready(&first).await, ready(&second).await), (0, 0));
+    assert_eq!(first.release(&*lock).await, Release::Removed);
+    assert_eq!((ready(&first).await, ready(&second).await), (0, 1));
+    second.is_granted(&*lock).await;
+    assert_eq!(second.release(&*lock).await, Release::Removed);
+    assert_eq!(hand.say::<i64>("DBSIZE").await, 0, "nothing is left");
+}
+
+#[tokio::test]
+async fn who_gives_up_after_its_wake_up_passes_it_on() {
+    let world = World::of(1).await;
+    let hand = world.by_hand(0).await;
+    let lock = lock("fair", LONG);
+    let holder = world.client("holder").await;
+    let (first, second) = (world.client("first").await, world.client("second").await);
+    holder.is_granted(&*lock).await;
+    first.is_denied(&*lock).await;
+    second.is_denied(&*lock).await;
+    assert_eq!(holder.release(&*lock).await, Release::Removed);
+    lock.abandon(&first.call()).await;
+    assert_eq!(wake_ups(&hand, &*lock, &first).await, 0);
+    assert_eq!(wake_ups(&hand, &*lock, &second).await, 1);
+    lock.abandon(&second.call()).await;
+    assert_eq!(hand.say::<i64>("DBSIZE").await, 0, "nothing is left");
+}
+
+#[tokio::test]
+async fn waiters_that_block_on_the_fair_lock_are_woken_in_their_order_and_do_not_poll() {
+    let world = World::of(1).await;
+    let hand = world.by_hand(0).await;
+    let holder = world.client("holder").await;
+    let lock = lock("fair", LONG);
+    holder.is_granted(&*lock).await;
+    let waiters = Waiters::start(world.servers, "fair", LONG, (10, 10), "");
+    until("all were refused", async || waiters.denied() == 10).await;
+    let queued = queue(&hand).await;
+    let released = Instant::now();
+    assert_eq!(holder.release(&*lock).await, Release::Removed);
+    until("all were granted", async || waiters.granted() == 10).await;
+    // By polling, each would have waited for half a TTL until it asked again.
+    assert!(released.elapsed() < LONG / 4, "{:?}", released.elapsed());
+    assert_eq!(waiters.asked(), 20, "each once, and once woken");
+    let (servers, events) = waiters.end().await;
+    let mut tokens = std::collections::HashMap::new();
+    let mut served = Vec::new();
+    for event in &events {
+        match event.event {
+            Kind::Arrived {
+                op,
+                instance,
+                worker,
+                ..
+            } => {
+                tokens.insert(op, format!("{instance}-{worker}-{op}"));
+            }
+            Kind::Granted { op, .. } => served.push(tokens[&op].clone()),
+            _ => {}
+        }
+    }
+    assert_eq!(served, queued);
+    assert_eq!(hand.say::<i64>("DBSIZE").await, 0, "nothing is left");
+    drop(servers);
+}
+
+#[tokio::test]
+async fn waiters_of_the_fair_lock_that_crash_delay_the_living_by_a_lease_at_most() {
+    let world = World::of(1).await;
+    let hand = world.by_hand(0).await;
+    let holder = world.client("holder").await;
+    let ttl = Duration::from_secs(4);
+    // Its lease outlives this test; whether a waiter is dead is reckoned by the waiters' TTL.
+    holder.is_granted(&*lock("fair", LONG)).await;
+    let crash = r#"
+        [[fault]]
+        kind = "crash"
+        at = { time = "1s", instance = 0 }
+    "#;
+    let waiters = Waiters::start(world.servers, "fair", ttl, (10, 2), crash);
+    until("half of them have crashed", async || {
+        waiters.count(|event| matches!(event, Kind::Crashed { .. })) == 1
+    })
+    .await;
+    let crashed = Instant::now();
+    assert!(waiters.denied() >= 10, "all stood in the queue");
+    assert_eq!(holder.release(&*lock("fair", ttl)).await, Release::Removed);
+    until("the living were served", async || waiters.granted() == 5).await;
+    let waited = crashed.elapsed();
+    assert!(waited < ttl + ttl / 2, "one lease, and no more: {waited:?}");
+    let (servers, _) = waiters.end().await;
+    until("nothing is left", async || {
+        hand.say::<i64>("DBSIZE").await == 0
+    })
+    .await;
+    drop(servers);
+}
+
+#[tokio::test]
+async fn a_waiter_whose_blocking_connection_is_lost_listens_again() {
+    let world = World::of(1).await;
+    let hand = world.by_hand(0).await;
+    let holder = world.client("holder").await;
+    let lock = lock("fair", LONG);
+    holder.is_granted(&*lock).await;
+    // It asks again by itself an eighth of a TTL after the loss, and then waits for half a TTL.
+    let waiter = Waiters::one(world.servers, "fair", Duration::from_secs(20));
+    let blocked = async || {
+        let clients: String = hand.say("CLIENT LIST").await;
+        let blocked = clients
+            .lines()
+            .find(|client| client.contains(" cmd=blpop "));
+        let id = blocked.and_then(|client| client.split_once(' ')?.0.strip_prefix("id="));
+        id.map(str::to_owned)
+    };
+    until("it blocks", async || blocked().await.is_some()).await;
+    let lost = blocked().await.unwrap();
+    assert_eq!(hand.say::<i64>(&format!("CLIENT KILL ID {lost}")).await, 1);
+    until("it blocks again", async || {
+        blocked().await.is_some_and(|id| id != lost)
+    })
+    .await;
+    let released = Instant::now();
+    assert_eq!(holder.release(&*lock).await, Release::Removed);
+    until("it was granted", async || waiter.granted() == 1).await;
+    assert!(released.elapsed() < Duration::from_secs(5), "it was woken");
+    waiter.end().await;
 }
 
 // Fencing tokens.
@@ -946,7 +1182,7 @@ async fn every_lock_refuses_while_it_is_held_and_can_be_released_twice() {
     for entry in locks() {
         let (name, lock) = (entry.name, (entry.make)(LONG));
         one.is_granted(&*lock).await;
-        assert_eq!(other.acquire(&*lock).await, Acquire::Denied, "{name}");
+        other.is_denied(&*lock).await;
         lock.abandon(&other.call()).await;
         assert_eq!(one.release(&*lock).await, Release::Removed, "{name}");
         assert_eq!(one.release(&*lock).await, Release::Gone, "{name}");
@@ -990,7 +1226,7 @@ async fn every_lock_survives_a_script_flush_between_any_two_calls() {
         flush().await;
         one.is_granted(&*lock).await;
         flush().await;
-        assert_eq!(other.acquire(&*lock).await, Acquire::Denied, "{name}");
+        other.is_denied(&*lock).await;
         flush().await;
         lock.abandon(&other.call()).await;
         flush().await;

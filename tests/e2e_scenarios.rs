@@ -3,11 +3,7 @@
 
 mod support;
 
-use std::path::Path;
-use std::time::{Duration, Instant};
-
-use nix::sys::signal::Signal;
-use support::{Ended, LOCKS, Lock, PASS, Running, SIGINT, USAGE, files_named, oversold, package};
+use support::{Ended, LOCKS, Lock, PASS, oversold, package};
 
 /// The five locks that are one.
 const REAL: [&str; 5] = [
@@ -372,7 +368,7 @@ fn a_crash_inside_the_section_breaks_none_of_the_newer_locks_nor_the_alternative
 }
 
 /// The property that tells each mistake by its name; `check-once` is told by what it leads to.
-const MISTAKES: [(&str, &str); 10] = [
+const MISTAKES: [(&str, &str); 11] = [
     ("check-once", "overlap"),
     ("effect-after-release", "effect-after-release"),
     ("fail-open", "entry-without-grant"),
@@ -380,6 +376,7 @@ const MISTAKES: [(&str, &str); 10] = [
     ("nested", "nested-acquire"),
     ("release-unacquired", "release-unacquired"),
     ("renew-blindly", "foreign-renewal"),
+    ("ttl-cut-to-zero", "wrong-ttl"),
     ("ttl-too-long", "wrong-ttl"),
     ("ttl-too-short", "wrong-ttl"),
     ("watchdog-not-cancelled", "renewal-after-release"),
@@ -407,86 +404,8 @@ fn each_mistake_around_a_lock_is_caught_in_its_scenario() {
             ended.exits(PASS);
             let lock = ended.report();
             assert!(lock.violated().contains(property), "{lock:?}");
+            explained(lock);
         }
-    }
-}
-
-/// Two scenarios by three locks.
-const MATRIX: &str = "matrix --scenarios scenarios/calm.toml,scenarios/crash-inside.toml \
-                      --locks none,token-lua,redlock --jobs 2";
-
-/// The stored results of a matrix's cells.
-fn cells(reports: &Path) -> Vec<std::path::PathBuf> {
-    files_named("report.json", reports)
-}
-
-/// The folder of the only matrix below a report folder.
-fn matrix_folder(reports: &Path) -> std::path::PathBuf {
-    let cell = cells(reports).remove(0);
-    let folder = cell.ancestors().nth(3).expect("matrix, scenario, lock");
-    folder.to_owned()
-}
-
-fn until_a_cell_is_done(running: &mut Running) {
-    running.until_it_says("1 of 6");
-}
-
-#[test]
-fn a_matrix_has_a_result_for_each_cell_and_resumed_runs_none_again() {
-    let ended = oversold(MATRIX).run();
-    ended.exits(PASS);
-    let names: Vec<&str> = ended.all().into_iter().map(Lock::name).collect();
-    let locks = ["none", "token-lua", "redlock"];
-    assert_eq!(names, [locks, locks].concat());
-    for lock in ended.all() {
-        match lock.name() {
-            "none" => no_lock_breaks_all(lock, "oversell"),
-            _ => nothing_breaks(lock),
-        }
-    }
-    assert_eq!(cells(&ended.reports).len(), 6);
-    let began = Instant::now();
-    let resume = format!("{MATRIX} --resume");
-    let again = oversold(&resume).word(matrix_folder(&ended.reports)).run();
-    again.exits(PASS).within(Duration::from_secs(5));
-    assert!(began.elapsed() < ended.took, "nothing is run again");
-    assert_eq!(again.document(), ended.document());
-}
-
-#[test]
-fn a_matrix_resumed_with_other_seeds_removes_no_result() {
-    let one = "matrix --scenarios scenarios/calm.toml --locks token-lua";
-    let ended = oversold(one).run();
-    ended.exits(PASS);
-    let before = std::fs::read(cells(&ended.reports).remove(0)).expect("a report");
-    let again = oversold(&format!("{one} --seed 2 --resume"))
-        .word(matrix_folder(&ended.reports))
-        .run();
-    again.exits(USAGE);
-    assert!(again.stderr.contains("other seeds"), "{}", again.stderr);
-    let now = std::fs::read(cells(&ended.reports).remove(0)).expect("a report");
-    assert!(now == before);
-}
-
-#[test]
-fn an_interrupted_matrix_keeps_the_cells_that_are_done_and_goes_on_from_them() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut running = oversold(MATRIX).reports_at(folder.path()).start();
-    until_a_cell_is_done(&mut running);
-    let kept: Vec<_> = cells(folder.path())
-        .into_iter()
-        .map(|cell| (std::fs::read(&cell).expect("a report"), cell))
-        .collect();
-    assert!(!kept.is_empty());
-    running.signal(Signal::SIGINT);
-    running.ends().exits(SIGINT);
-    let resume = format!("{MATRIX} --resume");
-    let again = oversold(&resume).word(matrix_folder(folder.path())).run();
-    again.exits(PASS);
-    assert_eq!(again.all().len(), 6);
-    for (report, cell) in kept {
-        let now = std::fs::read(&cell).expect("a report");
-        assert!(now == report, "{} was run again", cell.display());
     }
 }
 

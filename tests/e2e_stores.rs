@@ -28,7 +28,7 @@ const STOCK: u32 = 100;
 const AGAIN: usize = 1_000;
 
 fn skip(kind: scenario::Store) -> bool {
-    let missing = kind == scenario::Store::Postgres && !Postgres::is_installed();
+    let missing = kind == scenario::Store::Postgres && Postgres::installed().is_err();
     if missing {
         eprintln!("SKIPPED: PostgreSQL is not installed here (initdb and postgres)");
     }

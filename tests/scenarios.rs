@@ -7,8 +7,8 @@ use oversold::check::Property;
 use oversold::lock;
 use oversold::plan::{Overrides, Plan};
 use oversold::scenario::{
-    At, Dist, Expect, Granularity, Guard, How, Invalid, Mistake, Scenario, Store, Topology,
-    Vocabulary, Wait, Workload,
+    At, Dist, Expect, Granularity, Guard, How, Invalid, Mistake, Scenario, Store, Topology, Trap,
+    Vocabulary, Wait, Workload, built_in,
 };
 use proptest::prelude::*;
 
@@ -101,6 +101,54 @@ fn every_scenario_that_is_shipped_is_valid_and_named_after_its_file() {
 }
 
 #[test]
+fn every_scenario_that_is_shipped_is_built_in() {
+    let built_in = built_in::ALL.iter();
+    let built_in: Vec<_> = built_in
+        .map(|one| (one.name.to_owned(), one.text))
+        .collect();
+    let named = |(path, text): &(PathBuf, String)| {
+        let stem = path.file_stem().expect("a file has a name");
+        (stem.display().to_string(), text.clone())
+    };
+    let shipped: Vec<_> = shipped().iter().map(named).collect();
+    let shipped: Vec<_> = shipped
+        .iter()
+        .map(|(name, text)| (name.clone(), text.as_str()))
+        .collect();
+    assert_eq!(
+        built_in, shipped,
+        "one line each in src/scenario/built_in.rs, by name"
+    );
+}
+
+#[test]
+fn each_trap_and_rule_has_a_scenario() {
+    let scenarios = shipped();
+    let parse = |(path, text): &(PathBuf, String)| {
+        Scenario::parse(&path.display().to_string(), text, &vocabulary()).ok()
+    };
+    let scenarios: Vec<Scenario> = scenarios.iter().filter_map(parse).collect();
+    for trap in Trap::ALL {
+        let shown = scenarios
+            .iter()
+            .any(|scenario| scenario.shows.contains(&trap));
+        assert!(shown, "no scenario shows {}", trap.word());
+    }
+}
+
+#[test]
+fn a_scenario_may_say_which_locks_it_is_about_and_what_it_shows() {
+    let scenario = valid(&small(
+        "locks = [\"token-lua\", \"redlock\"]\nshows = [\"own-token\", \"check-then-delete\"]",
+    ));
+    assert_eq!(scenario.locks, ["token-lua", "redlock"]);
+    assert_eq!(scenario.shows, [Trap::CheckThenDelete, Trap::OwnToken]);
+    let told = told(&small("locks = [\"redlok\"]\nshows = [\"own-tokn\"]"));
+    assert!(told.contains("did you mean \"redlock\"?"), "{told}");
+    assert!(told.contains("did you mean \"own-token\"?"), "{told}");
+}
+
+#[test]
 fn what_is_left_out_has_a_plain_default() {
     let scenario = valid(&small(""));
     assert_eq!(scenario.load.instances, 1);
@@ -145,11 +193,25 @@ fn each_workload_is_read_with_its_own_words() {
     assert_eq!(with(kind), sale(10, 1, Granularity::Sku));
     let all = format!("{kind}\nskus = 5\ngranularity = \"all\"");
     assert_eq!(with(&all), sale(10, 5, Granularity::All));
+    let unit = format!("{kind}\nskus = 5\ngranularity = \"unit\"");
+    assert_eq!(with(&unit), sale(10, 5, Granularity::Unit));
     let cron = "kind = \"cron\"\nticks = 3\nevery = \"60s\"";
     let every_ns = 60_000_000_000;
     assert_eq!(with(cron), Workload::Cron { ticks: 3, every_ns });
     assert_eq!(with("kind = \"counter\""), Workload::Counter);
     assert_eq!(with("kind = \"leader\""), Workload::Leader);
+}
+
+#[test]
+fn more_units_than_can_be_looked_up_get_no_lock_each() {
+    let with = |skus: u32| {
+        let sale = format!("stock = 1000\nskus = {skus}\ngranularity = \"unit\"");
+        small("").replace("stock = 10", &sale)
+    };
+    valid(&with(100));
+    let told = told(&with(101));
+    let so = "101 SKUs with 1000 units each make 101000 locks, one for each unit: at most 100000";
+    assert!(told.contains(so), "{told}");
 }
 
 #[test]
@@ -368,7 +430,7 @@ x.toml:4:10: `trials` must lie between 1 and 10000
 x.toml:5:8: `seed` must lie between 0 and 18446744073709551615
   5 | seed = -1
     |        ^^
-x.toml:6:1: unknown key `colour`; known: name, title, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
+x.toml:6:1: unknown key `colour`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
   6 | colour = "red"
     | ^^^^^^
 x.toml:9:8: unknown `topology.kind` "sentinal"; did you mean "sentinel"?
@@ -814,7 +876,7 @@ x.toml:1:8: `name` names a folder: letters, digits, `-` and `_`, at most 80 of t
 x.toml:2:10: `trials` must lie between 1 and 10000
   2 | trials = 0
     |          ^
-x.toml:3:1: unknown key `colour`; known: name, title, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
+x.toml:3:1: unknown key `colour`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
   3 | colour = 1
     | ^^^^^^
 x.toml:4:8: string values must be quoted, expected literal string
@@ -895,10 +957,10 @@ fn marks_stand_below_what_they_mark_whatever_the_line_is_made_of() {
     assert_text(
         &told(&text),
         r#"x.toml: 4 problems
-x.toml:2:2: unknown key `name\u{1b}[31m`; known: name, title, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
+x.toml:2:2: unknown key `name\u{1b}[31m`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
   2 |     "name\u001b[31m"    =    5 # tab
     |     ^^^^^^^^^^^^^^^^
-x.toml:3:1: unknown key `日本`; known: name, title, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
+x.toml:3:1: unknown key `日本`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
   3 | "日本" = "ｗｉｄｅ" # 日本
     | ^^^^^^
 x.toml:4:9: `title` must be a string, not a table

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use super::session::{Failure, Session, plans, scenarios, worst};
+use super::scenarios::scenarios;
+use super::session::{Failure, Session, locks_for, named_or_all, plans, worst};
 use super::trial::{conduct, new_folder};
-use crate::lock;
 use crate::plan::Overrides;
 use crate::report::terminal;
 use crate::topology;
 use crate::verdict::Exit;
 
-/// Runs one scenario under each of some locks; all of them if none is named.
+/// Runs one scenario under each of some locks; all that it is about if none is named.
 pub async fn compare(
     named: PathBuf,
     locks: &[String],
@@ -21,14 +21,17 @@ pub async fn compare(
     let [scenario] = scenarios.as_slice() else {
         return Err(Failure::usage("compare takes one scenario file"));
     };
+    let locks = match locks {
+        [] => locks_for(scenario, &named_or_all(locks)),
+        named => named.to_vec(),
+    };
+    let plans = |lock: &String| plans(scenario, flags, lock);
+    let all: Vec<_> = locks.iter().map(plans).collect::<Result<_, _>>()?;
     session.check_outputs()?;
     let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
-    let all: Vec<String> = lock::names().into_iter().map(str::to_owned).collect();
-    let locks = if locks.is_empty() { &all } else { locks };
     let folder = new_folder(&session.out, &scenario.name, flags.seeds(scenario)[0])?;
     let mut reports = Vec::new();
-    for lock in locks {
-        let plans = plans(scenario, flags, lock);
+    for (lock, plans) in locks.iter().zip(all) {
         let folder = folder.join(lock);
         reports.push(conduct(&plans, &binary, &folder, session).await?);
         if session.interrupted().is_some() {

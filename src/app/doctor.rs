@@ -4,15 +4,16 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use super::session::{Failure, Session};
 use crate::run::lag;
-use crate::topology;
+use crate::topology::{self, Postgres};
 use crate::verdict::Exit;
 
 /// The most workers that the limits are measured against.
 const WORKERS: u64 = 10_000;
 
-/// Looks at servers, limits, ports and timers.
+/// Looks at servers, databases, limits, ports and timers.
 pub async fn doctor(session: &Session) -> Result<Exit, Failure> {
     let server = tell_servers(session);
+    tell_postgres(session);
     tell_open_files(session);
     let port = tell_ports(session);
     tell_timers(session).await;
@@ -37,6 +38,14 @@ fn tell_servers(session: &Session) -> bool {
         session.say(&format!("server      {why}"));
     }
     first.is_ok()
+}
+
+/// A run needs one only for the store of that name.
+fn tell_postgres(session: &Session) {
+    session.say(&match Postgres::installed() {
+        Ok(folder) => format!("postgres    {} (for --store postgres)", folder.display()),
+        Err(why) => format!("postgres    {why}\n  (only for --store postgres)"),
+    });
 }
 
 fn tell_open_files(session: &Session) {

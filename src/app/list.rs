@@ -1,13 +1,11 @@
 //! `oversold list`: what there is, read from the registries.
 
-use std::path::{Path, PathBuf};
-use std::slice;
-
-use super::session::{Failure, Session, scenarios};
+use super::scenarios::all_built_in;
+use super::session::{Failure, Session};
 use crate::check;
 use crate::fault;
 use crate::lock;
-use crate::scenario::Mistake;
+use crate::scenario::{Expect, Mistake, Scenario, Trap};
 use crate::verdict::Exit;
 use crate::workload;
 
@@ -24,19 +22,22 @@ pub enum Registry {
     Workloads,
     /// Mistakes around a lock.
     Mistakes,
-    /// The scenario files in `scenarios/`.
+    /// The scenarios that come with the program.
     Scenarios,
+    /// The traps and rules of the incidents.
+    Traps,
 }
 
 impl Registry {
     /// All of them, in the order of a full list.
-    pub const ALL: [Registry; 6] = [
+    pub const ALL: [Registry; 7] = [
         Registry::Locks,
         Registry::Faults,
         Registry::Checks,
         Registry::Workloads,
         Registry::Mistakes,
         Registry::Scenarios,
+        Registry::Traps,
     ];
 
     fn heading(self) -> &'static str {
@@ -47,6 +48,7 @@ impl Registry {
             Registry::Workloads => "workloads",
             Registry::Mistakes => "mistakes",
             Registry::Scenarios => "scenarios",
+            Registry::Traps => "traps",
         }
     }
 }
@@ -66,7 +68,7 @@ pub fn list(which: Option<Registry>, session: &Session) -> Result<Exit, Failure>
 fn rows(registry: Registry) -> Result<Vec<(String, String)>, Failure> {
     let row = |name: &str, about: &str| (name.to_owned(), about.to_owned());
     Ok(match registry {
-        Registry::Locks => lock::ALL.iter().map(|e| row(e.name, e.about)).collect(),
+        Registry::Locks => lock::ALL.iter().map(lock_row).collect(),
         Registry::Faults => fault::ALL.iter().map(|e| row(e.name, e.about)).collect(),
         Registry::Checks => check::ALL.iter().map(|e| row(e.name, e.about)).collect(),
         Registry::Workloads => workload::ALL.iter().map(|e| row(e.name, e.about)).collect(),
@@ -75,31 +77,52 @@ fn rows(registry: Registry) -> Result<Vec<(String, String)>, Failure> {
             all.map(|mistake| row(mistake.word(), mistake.about()))
                 .collect()
         }
-        Registry::Scenarios => return scenario_rows(Path::new("scenarios")),
+        Registry::Scenarios => return scenario_rows(),
+        Registry::Traps => return trap_rows(),
     })
 }
 
-/// The scenarios of a folder. One that is invalid does not hide the others.
-fn scenario_rows(folder: &Path) -> Result<Vec<(String, String)>, Failure> {
-    if !folder.is_dir() {
-        let what = format!("no folder `{}` here", folder.display());
-        return Ok(vec![("-".to_owned(), what)]);
+/// The scenarios that come with the program.
+fn scenario_rows() -> Result<Vec<(String, String)>, Failure> {
+    let all = all_built_in()?.into_iter();
+    Ok(all
+        .map(|scenario| (scenario.name, scenario.title))
+        .collect())
+}
+
+/// Each trap and rule, with the scenarios that show it and the locks that fall for it there.
+fn trap_rows() -> Result<Vec<(String, String)>, Failure> {
+    let scenarios = all_built_in()?;
+    let mut rows = Vec::new();
+    for trap in Trap::ALL {
+        rows.push((trap.word().to_owned(), trap.about().to_owned()));
+        for scenario in scenarios.iter().filter(|s| s.shows.contains(&trap)) {
+            let falls = match fallen(scenario) {
+                falls if falls.is_empty() => "no lock breaks".to_owned(),
+                falls => format!("falls: {}", falls.join(", ")),
+            };
+            rows.push((String::new(), format!("{}: {falls}", scenario.name)));
+        }
     }
-    let at = |why: std::io::Error| Failure::usage(format!("{}: {why}", folder.display()));
-    let entries = std::fs::read_dir(folder).map_err(at)?;
-    let paths: Result<Vec<PathBuf>, _> = entries.map(|e| e.map(|e| e.path())).collect();
-    let mut files = paths.map_err(at)?;
-    files.retain(|file| file.extension().is_some_and(|ending| ending == "toml"));
-    files.sort();
-    let rows = files
-        .iter()
-        .map(|file| match scenarios(slice::from_ref(file)) {
-            Ok(found) => found.into_iter().map(|s| (s.name, s.title)).collect(),
-            Err(_) => {
-                let name = file.file_name().unwrap_or_default().display().to_string();
-                let what = format!("invalid: `oversold validate {}`", file.display());
-                vec![(name, what)]
-            }
+    Ok(rows)
+}
+
+/// The locks that a scenario breaks. That there is none always breaks, which shows nothing.
+fn fallen(scenario: &Scenario) -> Vec<String> {
+    let broken = (scenario.expect.iter())
+        .filter(|(lock, expect)| *lock != "none" && **expect != Expect::Pass)
+        .map(|(lock, _)| match scenario.mistake {
+            Some(mistake) => format!("{lock} with `{}`", mistake.word()),
+            None => lock.clone(),
         });
-    Ok(rows.flat_map(|rows: Vec<_>| rows).collect())
+    broken.collect()
+}
+
+/// A lock; and, where it does so, how it wakes its waiters.
+fn lock_row(lock: &lock::Entry) -> (String, String) {
+    let about = match lock.wakes {
+        Some(wakes) => format!("{}; wakes {}", lock.about, wakes.word()),
+        None => lock.about.to_owned(),
+    };
+    (lock.name.to_owned(), about)
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
 
-use super::session::{Failure, Session, plans, scenarios, worst};
-use super::trial::{conduct, new_folder};
-use crate::lock;
+use super::scenarios::{all_built_in, scenarios};
+use super::session::{Failure, Session, locks_for, named_or_all, plans, worst};
+use super::trial::{PLAN, conduct, new_folder};
 use crate::plan::{Overrides, Plan};
 use crate::report::{Report, matrix as table};
 use crate::scenario::Scenario;
@@ -19,9 +19,9 @@ use crate::verdict::Exit;
 /// What a matrix is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// Scenario files and folders.
+    /// Scenarios; all that come with the program if none is named.
     pub scenarios: Vec<PathBuf>,
-    /// The locks; all of them if none is named.
+    /// The locks, all if none is named; a scenario gets those that it is about.
     pub locks: Vec<String>,
     /// How many cells run at a time.
     pub jobs: usize,
@@ -41,14 +41,20 @@ pub async fn matrix(
     flags: &Overrides,
     session: &Session,
 ) -> Result<Exit, Failure> {
-    let scenarios = scenarios(&request.scenarios)?;
+    let scenarios = match request.scenarios.as_slice() {
+        [] => all_built_in()?,
+        named => scenarios(named)?,
+    };
+    let mut cells = cells(&scenarios, &request.locks, flags)?;
     session.check_outputs()?;
     let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
     let folder = match &request.resume {
         Some(folder) => folder.clone(),
         None => new_folder(&session.out, "matrix", flags.seed.unwrap_or(1))?,
     };
-    let cells = cells(&scenarios, &request.locks, flags, &folder);
+    for cell in &mut cells {
+        cell.folder = folder.join(&cell.folder);
+    }
     let quiet = Session {
         progress: false,
         ..session.clone()
@@ -63,17 +69,29 @@ pub async fn matrix(
     })
 }
 
-fn cells(scenarios: &[Scenario], locks: &[String], flags: &Overrides, folder: &Path) -> Vec<Cell> {
-    let all: Vec<String> = lock::names().into_iter().map(str::to_owned).collect();
-    let locks = if locks.is_empty() { &all } else { locks };
-    let pairs = scenarios
-        .iter()
-        .flat_map(|scenario| locks.iter().map(move |lock| (scenario, lock)));
-    let cells = pairs.map(|(scenario, lock)| Cell {
-        plans: plans(scenario, flags, lock),
-        folder: folder.join(&scenario.name).join(lock),
-    });
-    cells.collect()
+/// All cells, their folders within the matrix's.
+fn cells(
+    scenarios: &[Scenario],
+    locks: &[String],
+    flags: &Overrides,
+) -> Result<Vec<Cell>, Failure> {
+    let mut cells = Vec::new();
+    let locks = named_or_all(locks);
+    for scenario in scenarios {
+        for lock in locks_for(scenario, &locks) {
+            cells.push(Cell {
+                plans: plans(scenario, flags, &lock)?,
+                folder: Path::new(&scenario.name).join(lock),
+            });
+        }
+    }
+    match cells.is_empty() {
+        true => Err(Failure::usage(format!(
+            "no cell to run: none of these scenarios is about {}",
+            locks.join(", ")
+        ))),
+        false => Ok(cells),
+    }
 }
 
 /// Runs the cells that have no result yet, some at a time, and gives all results in order.
@@ -115,9 +133,10 @@ impl Cell {
     /// The result of an earlier run of this very cell, if it came to its end.
     fn kept(&self) -> Option<Report> {
         let report = self.finished()?;
-        let seeds = report.trials.iter().map(|trial| trial.seed);
-        let same = seeds.eq(self.plans.iter().map(|plan| plan.seed));
-        same.then_some(report)
+        let plans: Option<Vec<Plan>> = (report.trials.iter())
+            .map(|trial| stored_plan(Path::new(&trial.folder)))
+            .collect();
+        (plans? == self.plans).then_some(report)
     }
 
     /// What is stored of it, if that came to its end.
@@ -131,7 +150,7 @@ impl Cell {
     fn clear(&self) -> Result<(), Failure> {
         let folder = self.folder.display();
         if self.finished().is_some() {
-            let why = format!("{folder}: holds the result of other seeds");
+            let why = format!("{folder}: holds the result of another plan");
             return Err(Failure::usage(why));
         }
         match std::fs::remove_dir_all(&self.folder) {
@@ -141,6 +160,11 @@ impl Cell {
             _ => Ok(()),
         }
     }
+}
+
+fn stored_plan(folder: &Path) -> Option<Plan> {
+    let text = std::fs::read_to_string(folder.join(PLAN)).ok()?;
+    serde_json::from_str(&text).ok()
 }
 
 /// A line for each cell, with an estimate of the time left.

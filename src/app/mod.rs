@@ -4,20 +4,28 @@
 mod check;
 mod compare;
 mod doctor;
+mod granularity;
 mod list;
 mod matrix;
+mod rate_sweep;
 mod replay;
 mod run;
+mod scenarios;
 mod session;
+mod sweep;
 mod trial;
+mod ttl_sweep;
 mod validate;
 
 pub use check::check;
 pub use compare::compare;
 pub use doctor::doctor;
+pub use granularity::granularity;
 pub use list::{Registry, list};
 pub use matrix::{Request as MatrixRequest, matrix};
+pub use rate_sweep::{Request as RateSweepRequest, rate_sweep};
 pub use replay::replay;
 pub use run::run;
 pub use session::{Failure, Output, Session};
+pub use ttl_sweep::{Request as TtlSweepRequest, ttl_sweep};
 pub use validate::validate;

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::session::{Failure, Session, plans, scenarios, worst};
+use super::scenarios::scenarios;
+use super::session::{Failure, Session, plans, worst};
 use super::trial::{conduct, new_folder};
 use crate::plan::Overrides;
 use crate::report::{Report, terminal};
@@ -12,11 +13,12 @@ use crate::verdict::Exit;
 /// Runs scenarios, each with its own lock or the one named by flag.
 pub async fn run(named: &[PathBuf], flags: &Overrides, session: &Session) -> Result<Exit, Failure> {
     let scenarios = scenarios(named)?;
+    let plans = |scenario| plans(scenario, flags, flags.lock(scenario));
+    let all: Vec<_> = scenarios.iter().map(plans).collect::<Result<_, _>>()?;
     session.check_outputs()?;
     let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
     let mut reports = Vec::new();
-    for scenario in &scenarios {
-        let plans = plans(scenario, flags, flags.lock(scenario));
+    for (scenario, plans) in scenarios.iter().zip(all) {
         let folder = new_folder(&session.out, &scenario.name, plans[0].seed)?;
         let report = conduct(&plans, &binary, &folder, session).await?;
         session.say(&terminal::summary(&report));

@@ -1,16 +1,14 @@
-//! What all commands share: where results go, which server, who may interrupt; and how scenario
-//! files are found and read.
+//! What all commands share: where results go, which server, who may interrupt.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tokio::sync::watch;
 
-use crate::check::Property;
 use crate::lock;
 use crate::plan::{Overrides, Plan};
 use crate::report::{Report, json, junit};
-use crate::scenario::{Scenario, Topology, Vocabulary};
+use crate::scenario::{Scenario, Topology, Wait};
 use crate::store::StoreUrl;
 use crate::verdict::{Exit, Signal};
 
@@ -110,13 +108,21 @@ impl Session {
 
     /// Writes the documents that were asked for.
     pub fn publish(&self, reports: &[Report]) -> Result<(), Failure> {
-        if let Some(to) = &self.json {
-            put(to, &json::render(reports))?;
-        }
+        self.publish_json(&json::render(reports))?;
         if let Some(to) = &self.junit {
             put(to, &junit::render(reports))?;
         }
         Ok(())
+    }
+}
+
+impl Session {
+    /// Writes the JSON document, if it was asked for.
+    pub(super) fn publish_json(&self, document: &str) -> Result<(), Failure> {
+        match &self.json {
+            Some(to) => put(to, document),
+            None => Ok(()),
+        }
     }
 }
 
@@ -168,83 +174,23 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|why| Failure::environment(format!("{}: {why}", path.display())))
 }
 
-/// The names that a scenario may use.
-pub(super) fn vocabulary() -> Vocabulary {
-    Vocabulary {
-        locks: lock::names(),
-        properties: Property::words(),
-    }
-}
-
-/// Reads every scenario that was named, all files of a folder, `-` for standard input. Tells the
-/// mistakes of all of them at once.
-pub(super) fn scenarios(named: &[PathBuf]) -> Result<Vec<Scenario>, Failure> {
-    let known = vocabulary();
-    let mut scenarios = Vec::new();
-    let mut problems = Vec::new();
-    for file in files(named)? {
-        let (name, text) = text_of(&file)?;
-        match Scenario::parse(&name, &text, &known) {
-            Ok(scenario) => scenarios.push(scenario),
-            Err(invalid) => problems.push(invalid.to_string()),
-        }
-    }
-    match problems.is_empty() {
-        true => Ok(scenarios),
-        false => Err(Failure::usage(problems.join("\n\n"))),
-    }
-}
-
-fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    let mut files = Vec::new();
-    for path in named {
-        if !path.is_dir() {
-            files.push(path.clone());
-            continue;
-        }
-        let at = |why: std::io::Error| Failure::usage(format!("{}: {why}", path.display()));
-        let entries = std::fs::read_dir(path).map_err(at)?;
-        let paths: Result<Vec<PathBuf>, _> = entries.map(|e| e.map(|e| e.path())).collect();
-        let mut inside = paths.map_err(at)?;
-        inside.retain(|file| file.extension().is_some_and(|ending| ending == "toml"));
-        inside.sort();
-        if inside.is_empty() {
-            let folder = path.display();
-            return Err(Failure::usage(format!(
-                "{folder}: no scenario (*.toml) in this folder"
-            )));
-        }
-        files.extend(inside);
-    }
-    Ok(files)
-}
-
-fn text_of(file: &Path) -> Result<(String, String), Failure> {
-    let name = file.display().to_string();
-    if name == "-" {
-        let mut text = String::new();
-        let read = std::io::stdin().read_to_string(&mut text);
-        return read
-            .map(|_| (name, text))
-            .map_err(|why| Failure::usage(format!("standard input: {why}")));
-    }
-    match std::fs::read_to_string(file) {
-        Ok(text) => Ok((name, text)),
-        Err(why) if why.kind() == std::io::ErrorKind::InvalidData => Err(Failure::usage(format!(
-            "{name}: not a scenario: {why}; scenarios are UTF-8 text"
-        ))),
-        Err(why) => Err(Failure::usage(format!(
-            "{name}: {why}\n  `oversold list scenarios` tells which there are"
-        ))),
-    }
-}
-
 /// How many independent nodes a lock on a majority gets where the scenario does not say.
 const QUORUM: Topology = Topology::Quorum { nodes: 5 };
 
 /// The plans of some trials of a scenario under a lock, with what the lock itself asks for: its
 /// nodes, and the store's guard that is its own way to protect the business.
-pub(super) fn plans(scenario: &Scenario, flags: &Overrides, lock: &str) -> Vec<Plan> {
+pub(super) fn plans(
+    scenario: &Scenario,
+    flags: &Overrides,
+    lock: &str,
+) -> Result<Vec<Plan>, Failure> {
+    if !waits_as_asked(scenario, lock) {
+        return Err(Failure::usage(format!(
+            "{}: `wake_up_within` waits for a wake-up, and {lock} wakes nobody; these locks do: {}",
+            scenario.name,
+            lock::waking().join(", ")
+        )));
+    }
     let entry = lock::find(lock);
     let seeds = flags.seeds(scenario).into_iter();
     let plans = seeds.map(|seed| {
@@ -260,7 +206,38 @@ pub(super) fn plans(scenario: &Scenario, flags: &Overrides, lock: &str) -> Vec<P
         plan.guard = entry.guard.unwrap_or(plan.guard);
         plan
     });
-    plans.collect()
+    Ok(plans.collect())
+}
+
+/// Whether a lock has the wait policy that a scenario asks for.
+fn waits_as_asked(scenario: &Scenario, lock: &str) -> bool {
+    let wakes = || lock::find(lock).is_none_or(|entry| entry.wakes.is_some());
+    !matches!(scenario.wait, Wait::WakeUp { .. }) || wakes()
+}
+
+/// Those of some locks that a scenario is about, and whose waiters wait as it asks. Tells which are
+/// left out for their waiting.
+pub(super) fn locks_for(scenario: &Scenario, of: &[String]) -> Vec<String> {
+    let about = |lock: &&String| scenario.locks.is_empty() || scenario.locks.contains(*lock);
+    let about = of.iter().filter(about).cloned();
+    let (fit, unfit): (Vec<_>, Vec<_>) = about.partition(|lock| waits_as_asked(scenario, lock));
+    if !unfit.is_empty() {
+        let (name, unfit) = (&scenario.name, unfit.join(", "));
+        // Nobody may listen, which is no reason to stop.
+        let _ = writeln!(
+            anstream::stderr(),
+            "{name}: left out, for they wake nobody (`wake_up_within`): {unfit}"
+        );
+    }
+    fit
+}
+
+/// The locks that were named, or else all.
+pub(super) fn named_or_all(named: &[String]) -> Vec<String> {
+    match named {
+        [] => lock::names().into_iter().map(str::to_owned).collect(),
+        named => named.to_vec(),
+    }
 }
 
 /// How deep a run's folder goes: run, lock, seed.

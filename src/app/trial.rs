@@ -164,7 +164,7 @@ async fn one(
         summary: Summary::default(),
         violations: progress.violations(),
     };
-    let mut server = Servers::raise(under.binary, plan.topology, plan.load.workers)
+    let mut server = Servers::raise(under.binary, plan.topology, plan.connections())
         .await
         .map_err(Failure::environment)?;
     let redis = server.reach().servers().into_iter().next();
@@ -236,7 +236,7 @@ pub(super) fn judge(
     (trial, judgement)
 }
 
-async fn while_showing<T>(work: impl Future<Output = T>, progress: &mut Progress) -> T {
+pub(super) async fn while_showing<T>(work: impl Future<Output = T>, progress: &mut Progress) -> T {
     let mut work = std::pin::pin!(work);
     loop {
         tokio::select! {
@@ -247,7 +247,7 @@ async fn while_showing<T>(work: impl Future<Output = T>, progress: &mut Progress
 }
 
 /// A lock's margin must be well above what this machine's timers wander.
-async fn warn_of_jitter(plan: &Plan) {
+pub(super) async fn warn_of_jitter(plan: &Plan) {
     let jitter = run::lag::measure().await;
     let margin = plan.ttl() / 3;
     let least = jitter * 4;

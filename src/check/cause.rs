@@ -32,7 +32,14 @@ pub fn of_overlap(scene: &Scene, holder: &Operation, intruder: &Operation) -> Lo
         remover: None,
     };
     let (Some(held), Some(got)) = (&holder.grant, &intruder.grant) else {
-        return because(Cause::Unexplained);
+        let outsider = match intruder.grant {
+            None => intruder,
+            Some(_) => holder,
+        };
+        return Loss {
+            loser: outsider.op,
+            ..because(of_entry(outsider))
+        };
     };
     if !held.locked || !got.locked {
         return because(Cause::NoLock);
@@ -44,6 +51,15 @@ pub fn of_overlap(scene: &Scene, holder: &Operation, intruder: &Operation) -> Lo
             true => because(Cause::DriverLag),
             false => because(Cause::Unexplained),
         })
+}
+
+/// Why an operation was in a section that it had not been granted.
+pub fn of_entry(outsider: &Operation) -> Cause {
+    match outsider.denied {
+        Some(true) => Cause::DenialIgnored,
+        Some(false) => Cause::FailOpen,
+        None => Cause::Unexplained,
+    }
 }
 
 /// Why an operation's lock was gone when another one was granted it, at some moment of a window.

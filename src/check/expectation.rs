@@ -66,7 +66,11 @@ fn expect_violation(
     let lacking_trials: Vec<_> = trials.iter().filter(|(_, trial)| !found(trial)).collect();
     let enough = match often {
         Often::Each => lacking_trials.is_empty(),
-        Often::Some => lacking_trials.len() < trials.len(),
+        Often::Some { .. } => lacking_trials.len() < trials.len(),
+    };
+    let too_few = match often {
+        Often::Each => false,
+        Often::Some { of } => trials.len() < of as usize,
     };
     if enough {
         return Expected { verdict, missed };
@@ -74,11 +78,18 @@ fn expect_violation(
     for (seed, trial) in lacking_trials {
         let what = lacking(properties, trial).join(", ");
         missed.push(format!("seed {seed}: expected {what}, and did not find it"));
-        // A trial that could not answer did not fail to reproduce.
-        verdict = verdict.and(match trial.doubts.is_empty() {
+        // A trial that could not answer did not fail to reproduce; and what is not in each trial may
+        // be in none of a few.
+        verdict = verdict.and(match trial.doubts.is_empty() && !too_few {
             true => Verdict::Fail,
             false => Verdict::Inconclusive,
         });
+    }
+    if let (true, Often::Some { of }) = (too_few, often) {
+        missed.push(format!(
+            "not in each trial: {of} trials are asked for, and there were {}",
+            trials.len()
+        ));
     }
     Expected { verdict, missed }
 }

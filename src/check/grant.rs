@@ -25,6 +25,8 @@ pub struct Grant {
     pub gone: Option<Time>,
     /// Whether it was found gone while its lease should still have lived.
     pub gone_early: bool,
+    /// Whether it extended another's lease.
+    pub extended_another: bool,
     /// When the extension that surely happened last was asked for (or the grant).
     extended_asked: Time,
     /// When that extension was answered: it happened at the latest then.
@@ -45,6 +47,7 @@ impl Grant {
             renewal_failed: false,
             gone: None,
             gone_early: false,
+            extended_another: false,
             extended_asked: asked,
             extended_answered: answered,
             unanswered: 0,
@@ -57,12 +60,25 @@ impl Grant {
         self.unanswered += 1;
     }
 
-    /// The lease was extended.
+    /// The lease was extended. Where it was gone before that was asked for, it was another's.
     pub fn renewed(&mut self, at: Time) {
-        self.extended_asked = self.renewal_asked.take().unwrap_or(at);
+        let asked = self.renewal_asked.take().unwrap_or(at);
+        if self.gone.is_some_and(|gone| gone < asked) {
+            self.extended_another = true;
+            return;
+        }
+        self.extended_asked = asked;
         self.extended_answered = at;
         self.renewal_failed = false;
         self.unanswered = 0;
+    }
+
+    /// One hold of several was given back, which made the lease full again.
+    pub fn held_on(&mut self, asked: Time, answered: Time) {
+        self.extended_asked = self.extended_asked.max(asked);
+        self.extended_answered = answered;
+        self.renewal_failed = false;
+        self.unanswered = u32::from(self.renewal_asked.is_some());
     }
 
     /// A renewal came to nothing, as far as the driver knows: it may be applied even later.

@@ -10,6 +10,7 @@ use super::scene::Scene;
 use super::{Check, Entry, Outcome};
 use crate::clock::Time;
 use crate::history::event::{Effect, Event, Kind, Stop};
+use crate::plan::Plan;
 use crate::scenario::Workload;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -17,16 +18,41 @@ pub(super) const ENTRY: Entry = Entry {
     about: "sold <= stock, stock + orders = initial stock, each entry processed exactly once",
     make: |plan| {
         Box::new(LedgerCheck {
-            counts_up: matches!(plan.workload, Workload::Counter | Workload::Leader),
+            effect: EffectOf::new(plan),
             ..LedgerCheck::default()
         })
     },
 };
 
-#[derive(Default)]
-struct LedgerCheck {
+/// What a write does to an item, by the kind of business.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EffectOf {
     /// The items are counters: their numbers grow with each write.
     counts_up: bool,
+}
+
+impl EffectOf {
+    /// For a plan's business.
+    pub fn new(plan: &Plan) -> EffectOf {
+        EffectOf {
+            counts_up: matches!(plan.workload, Workload::Counter | Workload::Leader),
+        }
+    }
+
+    /// How far a write of so many rows that replaced one number by another shifted the sum of
+    /// both: a stale one gives units back (more than 0), or makes some vanish.
+    pub fn shift(self, rows: u32, replaced: i64, left: i64) -> i64 {
+        let moved = match self.counts_up {
+            true => left - replaced,
+            false => replaced - left,
+        };
+        i64::from(rows) - moved
+    }
+}
+
+#[derive(Default)]
+struct LedgerCheck {
+    effect: EffectOf,
     /// Rows that the history says were written.
     rows: i64,
     /// Stale writes that gave units back, or did entries again.
@@ -93,11 +119,7 @@ impl Check for LedgerCheck {
                 self.served.insert(*item);
                 // What the guard refused did no harm.
                 if let Some(writer) = writer.filter(|_| *rows > 0) {
-                    let moved = match self.counts_up {
-                        true => left - replaced,
-                        false => replaced - left,
-                    };
-                    let shift = i64::from(*rows) - moved;
+                    let shift = self.effect.shift(*rows, *replaced, *left);
                     self.stale(event.at_ns, writer, (*seen, *replaced, *left), shift);
                 }
             }

@@ -4,10 +4,13 @@
 
 use std::time::Duration;
 
+use super::cause;
 use super::finding::{Cause, Finding, Findings, Property, Role};
+use super::ledger::EffectOf;
 use super::operation::Operation;
 use super::scene::Scene;
 use super::{Check, Entry};
+use crate::history::OpId;
 use crate::history::event::{Effect, Event, Kind, Release};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -17,6 +20,7 @@ pub(super) const ENTRY: Entry = Entry {
         Box::new(Misuse {
             ttl: plan.ttl(),
             told_ttl: false,
+            effect: EffectOf::new(plan),
         })
     },
 };
@@ -24,6 +28,7 @@ pub(super) const ENTRY: Entry = Entry {
 struct Misuse {
     ttl: Duration,
     told_ttl: bool,
+    effect: EffectOf,
 }
 
 impl Check for Misuse {
@@ -41,11 +46,16 @@ impl Check for Misuse {
             Kind::Renewed { op } => renewed(event, scene.op(*op)),
             Kind::Wrote {
                 op,
-                seen,
                 replaced,
-                effect: Effect::Written { rows: 1.., .. },
+                left,
+                effect: Effect::Written {
+                    rows: rows @ 1.., ..
+                },
                 ..
-            } => wrote(event, scene.op(*op), seen != replaced),
+            } => {
+                let harm = self.effect.shift(*rows, *replaced, *left) != 0;
+                wrote(event, scene, *op, harm)
+            }
             _ => None,
         };
         if let Some(finding) = found {
@@ -105,8 +115,7 @@ fn stray(event: &Event, op: Option<&Operation>) -> Option<Finding> {
 fn renewed(event: &Event, op: Option<&Operation>) -> Option<Finding> {
     let op = op.filter(|op| op.released.is_none())?;
     let grant = op.grant.as_ref()?;
-    let foreign = grant.gone? < grant.extended();
-    foreign.then(|| {
+    grant.extended_another.then(|| {
         finding(
             event,
             op,
@@ -116,12 +125,25 @@ fn renewed(event: &Event, op: Option<&Operation>) -> Option<Finding> {
     })
 }
 
-fn wrote(event: &Event, op: Option<&Operation>, stale: bool) -> Option<Finding> {
-    let op = op?;
+/// A write outside the lock; one that knew better is told where it did harm.
+fn wrote(event: &Event, scene: &Scene, op: OpId, harm: bool) -> Option<Finding> {
+    let op = scene.op(op)?;
     if op.released.is_some() {
         let what = "wrote after its release: the effect lands outside the lock";
         return Some(finding(event, op, Property::EffectAfterRelease, what));
     }
     let what = "wrote over others although its watchdog had told it that the lease was lost";
-    (op.told_lost && stale).then(|| finding(event, op, Property::UnheededLoss, what))
+    let unheeded =
+        (op.told_lost && harm).then(|| finding(event, op, Property::UnheededLoss, what))?;
+    let cause = match why_lost(scene, op) {
+        Some(Cause::DriverLag) => Cause::DriverLag,
+        _ => unheeded.cause,
+    };
+    Some(Finding { cause, ..unheeded })
+}
+
+/// Why the lease was lost that an operation was told of.
+fn why_lost(scene: &Scene, op: &Operation) -> Option<Cause> {
+    let expired = || Some(cause::of_expiry(scene, op, op.grant.as_ref()?));
+    op.lost.or_else(expired)
 }

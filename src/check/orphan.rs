@@ -9,13 +9,15 @@ use super::scene::Scene;
 use super::{Check, Entry, Outcome};
 use crate::clock::Time;
 use crate::history::event::{Event, Kind};
+use crate::lock;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "orphan",
     about: "no key is left behind; who asks gets in within a lease of the last living holder",
     make: |plan| {
         Box::new(Orphan {
-            longest_vacancy: plan.longest_vacancy(),
+            longest_vacancy: plan
+                .longest_vacancy(lock::find(&plan.lock.kind).is_some_and(|lock| lock.queues)),
             suspected: Vec::new(),
             starving: Vec::new(),
         })

@@ -7,6 +7,7 @@ use super::scene::Scene;
 use super::{Check, Entry};
 use crate::history::event::{Event, Kind};
 use crate::lock;
+use crate::scenario::Workload;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "overlap",
@@ -14,13 +15,14 @@ pub(super) const ENTRY: Entry = Entry {
     make: |plan| {
         let lock = lock::find(&plan.lock.kind);
         Box::new(Overlap {
-            promised: lock.is_none_or(|lock| lock.excludes),
+            promised: lock.is_none_or(|lock| lock.excludes) || plan.workload == Workload::Leader,
         })
     },
 };
 
 struct Overlap {
-    /// Whether the lock promises exclusion at all: the alternatives to locking do not.
+    /// Whether exclusion was promised at all: the alternatives to locking do not, and are no
+    /// leader election.
     promised: bool,
 }
 
@@ -54,7 +56,7 @@ impl Check for Overlap {
 
 fn finding(event: &Event, holder: &Operation, intruder: &Operation, loss: &Loss) -> Finding {
     let (holder_is, intruder_is) = (holder.name(), intruder.name());
-    let why = match loss.loser == intruder.op {
+    let why = match loss.loser == intruder.op && intruder.grant.is_some() {
         true => format!("it had been granted the lock first, and {}", why(loss)),
         false => why(loss),
     };
@@ -84,6 +86,15 @@ fn why(loss: &Loss) -> String {
         Cause::RenewalFailed => "its lease had run out for want of a renewal",
         Cause::NoLock => "there is no lock",
         Cause::DriverLag => "the driver itself was late",
+        Cause::DenialIgnored => {
+            return format!("operation {} had been refused the lock", loss.loser);
+        }
+        Cause::FailOpen => {
+            return format!(
+                "operation {} went in although its acquire had failed",
+                loss.loser
+            );
+        }
         Cause::Evicted => "the server had evicted its key",
         Cause::PromotionLostGrant => "a replica was promoted that did not know of its lock",
         _ => "the history does not tell why",
@@ -94,11 +105,7 @@ fn why(loss: &Loss) -> String {
 fn without_grant(event: &Event, intruder: &Operation) -> Finding {
     Finding {
         property: Property::EntryWithoutGrant,
-        cause: match intruder.denied {
-            Some(true) => Cause::DenialIgnored,
-            Some(false) => Cause::FailOpen,
-            None => Cause::Unexplained,
-        },
+        cause: cause::of_entry(intruder),
         at_ns: event.at_ns,
         summary: format!("{} entered without having the lock", intruder.name()),
         witnesses: vec![intruder.witness(Role::Intruder, event.at_ns)],

@@ -55,6 +55,54 @@ Examples:
   oversold matrix --scenarios scenarios/calm.toml,scenarios/gc-pause.toml --locks token-lua,redlock
   oversold matrix --trials 10 --resume reports/matrix/2026-01-31T12-00-00Z-1";
 
+pub(super) const TTL_SWEEP: &str = "\
+The P99 is that of the scenario's section, from 100,000 draws under a fixed seed. Each multiple gets
+the same seeds, 20 by default.
+
+Exit codes:
+  0    every trial could be judged (an experiment expects nothing)
+  4    inconclusive: a trial could not be judged, so that a row has too few
+  2    wrong usage, or an invalid scenario (nothing was run)
+  3    environment: no server, port, permission or disk
+  130  interrupted (143 by SIGTERM); the table of what was done by then is printed
+
+Examples:
+  oversold ttl-sweep
+  oversold ttl-sweep --multiples 1,3 --trials 50 --jobs 2
+  oversold ttl-sweep scenarios/incident-137.toml --lock token-lua";
+
+pub(super) const RATE_SWEEP: &str = "\
+The number of workers is the scenario's; how long each pauses between two requests follows from the
+rate. Each rate gets the same seeds, 10 by default. Each trial leaves some 10 MB of history.
+
+Exit codes:
+  0    every trial could be judged (an experiment expects nothing)
+  4    inconclusive: a trial could not be judged, so that a row has too few
+  2    wrong usage, or an invalid scenario (nothing was run)
+  3    environment: no server, port, permission or disk
+  130  interrupted (143 by SIGTERM); the table of what was done by then is printed
+
+Examples:
+  oversold rate-sweep
+  oversold rate-sweep --rates 300,2600 --trials 20
+  oversold rate-sweep --lock token-lua-watchdog --rates 2600";
+
+pub(super) const GRANULARITY: &str = "\
+Each granularity gets 3 trials by default, one after the other. Every lock must hold, whatever the
+scenario expects of it.
+
+Exit codes:
+  0    every lock held at every granularity
+  10   correctness violated: the throughput of a lock that does not hold is worth nothing
+  4    inconclusive: a trial could not be judged
+  2    wrong usage, or an invalid scenario (nothing was run)
+  3    environment: no server, port, permission or disk
+  130  interrupted (143 by SIGTERM); the table of what was done by then is printed
+
+Examples:
+  oversold granularity
+  oversold granularity --locks token-lua-watchdog,redlock-watchdog --trials 1";
+
 pub(super) const CHECK: &str = "\
 Exit codes:
   0    as expected

@@ -140,7 +140,7 @@ pub enum Kind {
         /// The operation.
         op: OpId,
     },
-    /// The worker asks to release.
+    /// The worker asks to release; once more where the command that deletes is not the first.
     ReleaseAsked {
         /// The operation.
         op: OpId,

@@ -54,7 +54,7 @@ impl Fenced {
         let ttl = milliseconds(self.ttl).to_string();
         let (keys, args) = ([call.key, &counter], [call.token, &ttl]);
         match call.conn().eval::<i64>(&self.acquire, &keys, &args).await {
-            Outcome::Done(0) => Acquire::Denied,
+            Outcome::Done(0) => Acquire::Denied(None),
             Outcome::Done(fence) => {
                 call.points.reached(Point::BetweenCommands).await;
                 Acquire::Granted(Lease {

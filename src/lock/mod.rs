@@ -45,16 +45,40 @@ pub trait Lock: Debug + Send + Sync {
         None
     }
 
-    /// How a waiter hears that the lock was released; without it, it can only ask again.
-    fn wake_up(&self) -> Option<&dyn WakeUp> {
+    /// Where this waiter hears that the lock was released; without it, it can only ask again. Some
+    /// for the locks whose [`Entry::wakes`] says how.
+    fn wake_up(&self, _call: &Call<'_>) -> Option<WakeUp> {
         None
     }
 }
 
-/// A lock whose release tells its waiters.
-pub trait WakeUp: Debug + Send + Sync {
-    /// The channel on which a waiter for the key hears of its release.
-    fn channel(&self, key: &str) -> String;
+/// Where a waiter hears of a release.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WakeUp {
+    /// A message on this channel. Only who listens at the time hears it.
+    Message(String),
+    /// A value in this list, which is the waiter's own and keeps the value until it is popped.
+    Pop(String),
+}
+
+/// How a lock wakes its waiters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wakes {
+    /// All at once, by a message (<https://redis.io/docs/latest/develop/pubsub/>).
+    ByMessage,
+    /// One after the other, by a value that each pops from a list of its own
+    /// (<https://redis.io/docs/latest/commands/blpop/>).
+    ByPop,
+}
+
+impl Wakes {
+    /// How it is called in lists.
+    pub fn word(self) -> &'static str {
+        match self {
+            Wakes::ByMessage => "by message",
+            Wakes::ByPop => "by blocking pop",
+        }
+    }
 }
 
 /// A lease that is renewed in the background.
@@ -71,8 +95,9 @@ pub trait Watchdog: Debug + Send + Sync {
 pub enum Acquire {
     /// It has the lock.
     Granted(Lease),
-    /// Another one has it.
-    Denied,
+    /// Another one has it. Where the server told it: what is left of its lease, or less where a waiter
+    /// must ask sooner. Who waits for a wake-up asks again after that at the latest.
+    Denied(Option<Duration>),
     /// The attempt failed and surely changed nothing.
     Failed(String),
     /// The attempt may have been applied.
@@ -127,6 +152,8 @@ pub struct Call<'a> {
     pub token: &'a str,
     /// A value unique to this worker: its operations are the same owner's.
     pub owner: &'a str,
+    /// How long the caller may pause before it asks again, if it is refused.
+    pub pause: Duration,
     /// The points at which a fault may strike.
     pub points: &'a dyn Points,
 }
@@ -143,6 +170,9 @@ pub trait Points: Send + Sync {
     /// The operation is at this point. If its instance is struck the future does not return until
     /// the instance goes on, or never.
     fn reached(&self, point: Point) -> Boxed<'_, ()>;
+
+    /// The release has compared in a command of its own, and now sends the one that deletes.
+    fn deletes(&self) {}
 }
 
 /// A lock as the registry knows it.
@@ -156,10 +186,13 @@ pub struct Entry {
     pub renews: bool,
     /// Whether it runs on several independent nodes.
     pub quorum: bool,
+    /// Whether its waiters stand in a queue, and may stand behind a dead one.
+    pub queues: bool,
     /// Whether it promises one section at a time. The alternatives to locking do not.
     pub excludes: bool,
-    /// Whether a waiter can wait for a message instead of asking again.
-    pub wakes: bool,
+    /// How a waiter is woken instead of asking again, if it is. Failing fast and asking at an
+    /// interval are possible under every lock.
+    pub wakes: Option<Wakes>,
     /// The store's guard that is its own way to protect the business.
     pub guard: Option<Guard>,
     /// Makes one, with a TTL.
@@ -174,8 +207,9 @@ impl Entry {
             about: "",
             renews: false,
             quorum: false,
+            queues: false,
             excludes: true,
-            wakes: false,
+            wakes: None,
             guard: None,
             make,
         }
@@ -207,6 +241,12 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.name == name)
 }
 
+/// The names of the locks that wake their waiters.
+pub fn waking() -> Vec<&'static str> {
+    let waking = ALL.iter().filter(|entry| entry.wakes.is_some());
+    waking.map(|entry| entry.name).collect()
+}
+
 /// The names of all locks.
 pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|entry| entry.name).collect()
@@ -223,7 +263,7 @@ async fn set_nx_px(call: &Call<'_>, value: &str, ttl: Duration) -> Acquire {
             call.points.reached(Point::BetweenCommands).await;
             Acquire::Granted(Lease::of(ttl))
         }
-        Outcome::Done(None) => Acquire::Denied,
+        Outcome::Done(None) => Acquire::Denied(None),
         Outcome::Refused(error) => Acquire::Failed(error),
         Outcome::Unknown(error) => Acquire::Unknown(error),
     }
@@ -231,6 +271,11 @@ async fn set_nx_px(call: &Call<'_>, value: &str, ttl: Duration) -> Acquire {
 
 /// `DEL key`, whoever holds it (<https://redis.io/docs/latest/commands/del/>).
 async fn del(call: &Call<'_>) -> Release {
+    call.points.reached(Point::BeforeDelete).await;
+    delete(call).await
+}
+
+async fn delete(call: &Call<'_>) -> Release {
     let mut del = redis::cmd("DEL");
     del.arg(call.key);
     match call.conn().call::<i64>(&del).await {
@@ -258,6 +303,7 @@ end
 return 0";
 
 async fn compare_and_delete(call: &Call<'_>, script: &Script, token: &str) -> Release {
+    call.points.reached(Point::BeforeDelete).await;
     released(call.conn().eval(script, &[call.key], &[token]).await)
 }
 
@@ -282,7 +328,7 @@ async fn compare_and_extend(call: &Call<'_>, script: &Script, ttl: Duration) -> 
     }
 }
 
-/// Whole milliseconds, at least one: `PX 0` is an error.
+/// Whole milliseconds, as Redis counts leases.
 fn milliseconds(ttl: Duration) -> u64 {
-    (ttl.as_millis() as u64).max(1)
+    ttl.as_millis() as u64
 }

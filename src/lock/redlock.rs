@@ -125,6 +125,7 @@ impl Redlock {
     }
 
     async fn release(&self, call: &Call<'_>) -> Release {
+        call.points.reached(Point::BeforeDelete).await;
         let answers = self.release_all(call).await;
         if majority(&answers, said(1)) {
             return Release::Removed;
@@ -179,7 +180,7 @@ fn majority(answers: &[Outcome<i64>], like: impl Fn(&Outcome<i64>) -> bool) -> b
 /// What an attempt was that has no majority, or has it too late, and has released everywhere.
 fn refusal(answers: &[Outcome<i64>], released: &[Outcome<i64>]) -> Acquire {
     if majority(answers, said(0)) {
-        return Acquire::Denied;
+        return Acquire::Denied(None);
     }
     // Where the key may be, and the release may not have come through.
     let left = answers.iter().zip(released).filter(|(set, released)| {
@@ -189,7 +190,7 @@ fn refusal(answers: &[Outcome<i64>], released: &[Outcome<i64>]) -> Acquire {
     let nodes = answers.len();
     match left.count() {
         0 if majority(answers, said(1)) => Acquire::Failed("granted too late".to_owned()),
-        0 if majority(answers, |answer| !silent(answer)) => Acquire::Denied,
+        0 if majority(answers, |answer| !silent(answer)) => Acquire::Denied(None),
         0 => Acquire::Failed("no majority answered".to_owned()),
         left => Acquire::Unknown(format!("the key may be left on {left} of {nodes} nodes")),
     }

@@ -14,19 +14,23 @@
 
 use std::time::Duration;
 
-use super::{Acquire, Boxed, Call, Entry, Lease, Lock, Renewal, WakeUp, Watchdog, milliseconds};
+use super::{
+    Acquire, Boxed, Call, Entry, Lease, Lock, Renewal, WakeUp, Wakes, Watchdog, milliseconds,
+};
 use crate::client::{Outcome, Script};
 use crate::history::event::Release;
 use crate::scenario::Point;
 
-/// -1 when acquired (once more), else the milliseconds that the other one's lease still has.
+/// -1 when acquired (once more), else the milliseconds that the other one's lease still has; -2 if it
+/// has no end.
 const ACQUIRE: &str = r"
 if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
   redis.call('hincrby', KEYS[1], ARGV[2], 1)
   redis.call('pexpire', KEYS[1], ARGV[1])
   return -1
 end
-return math.max(redis.call('pttl', KEYS[1]), 0)";
+local left = redis.call('pttl', KEYS[1])
+return left < 0 and -2 or left";
 
 /// The holds that are left; -1 if the lock is another's, -2 if there is none.
 const RELEASE: &str = r"
@@ -50,9 +54,9 @@ end
 return 0";
 
 pub(super) const ENTRY: Entry = Entry {
-    about: "Redisson's protocol: hash of owner to hold count, wake-up by message, watchdog",
+    about: "Redisson's protocol: hash of owner to hold count, watchdog",
     renews: true,
-    wakes: true,
+    wakes: Some(Wakes::ByMessage),
     ..Entry::lock("reentrant-watchdog", |ttl| {
         Box::new(ReentrantWatchdog {
             ttl,
@@ -79,6 +83,12 @@ fn channel(key: &str) -> String {
     }
 }
 
+/// A lease of so many milliseconds, and the one that PTTL has begun to count down, if it ends at all.
+fn lease_left(milliseconds: i64) -> Option<Duration> {
+    let left = u64::try_from(milliseconds).ok()?;
+    Some(Duration::from_millis(left + 1))
+}
+
 impl ReentrantWatchdog {
     async fn run(&self, call: &Call<'_>, script: &Script) -> Outcome<i64> {
         let ttl = milliseconds(self.ttl).to_string();
@@ -93,13 +103,14 @@ impl ReentrantWatchdog {
                 call.points.reached(Point::BetweenCommands).await;
                 Acquire::Granted(Lease::of(self.ttl))
             }
-            Outcome::Done(_) => Acquire::Denied,
+            Outcome::Done(left) => Acquire::Denied(lease_left(left)),
             Outcome::Refused(error) => Acquire::Failed(error),
             Outcome::Unknown(error) => Acquire::Unknown(error),
         }
     }
 
     async fn release(&self, call: &Call<'_>) -> Release {
+        call.points.reached(Point::BeforeDelete).await;
         match self.run(call, &self.release).await {
             Outcome::Done(-2) => Release::Gone,
             Outcome::Done(-1) => Release::NotMine,
@@ -132,8 +143,8 @@ impl Lock for ReentrantWatchdog {
         Some(self)
     }
 
-    fn wake_up(&self) -> Option<&dyn WakeUp> {
-        Some(self)
+    fn wake_up(&self, call: &Call<'_>) -> Option<WakeUp> {
+        Some(WakeUp::Message(channel(call.key)))
     }
 }
 
@@ -144,11 +155,5 @@ impl Watchdog for ReentrantWatchdog {
 
     fn renew<'a>(&'a self, call: &'a Call<'a>) -> Boxed<'a, Renewal> {
         Box::pin(self.extend(call))
-    }
-}
-
-impl WakeUp for ReentrantWatchdog {
-    fn channel(&self, key: &str) -> String {
-        channel(key)
     }
 }

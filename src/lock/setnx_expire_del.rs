@@ -28,7 +28,7 @@ impl SetnxExpireDel {
         setnx.arg(call.key).arg(call.token);
         match call.conn().call::<bool>(&setnx).await {
             Outcome::Done(true) => {}
-            Outcome::Done(false) => return Acquire::Denied,
+            Outcome::Done(false) => return Acquire::Denied(None),
             Outcome::Refused(error) => return Acquire::Failed(error),
             Outcome::Unknown(error) => return Acquire::Unknown(error),
         }

@@ -6,9 +6,10 @@
 
 use std::time::Duration;
 
-use super::{Acquire, Boxed, Call, Entry, Lock, del, set_nx_px};
+use super::{Acquire, Boxed, Call, Entry, Lock, delete, set_nx_px};
 use crate::client::Outcome;
 use crate::history::event::Release;
+use crate::scenario::Point;
 
 pub(super) const ENTRY: Entry = Entry {
     about: "SET NX PX with a token; GET, compare, DEL: not atomic",
@@ -25,7 +26,11 @@ impl TokenGetDel {
         let mut get = redis::cmd("GET");
         get.arg(call.key);
         match call.conn().call::<Option<String>>(&get).await {
-            Outcome::Done(Some(held)) if held == call.token => del(call).await,
+            Outcome::Done(Some(held)) if held == call.token => {
+                call.points.reached(Point::BeforeDelete).await;
+                call.points.deletes();
+                delete(call).await
+            }
             Outcome::Done(Some(_)) => Release::NotMine,
             Outcome::Done(None) => Release::Gone,
             // The GET changed nothing, whatever became of it.

@@ -7,18 +7,22 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::experiment::Experiment;
 use super::statistics::Share;
 use crate::check::{Coverage, Expected, Finding, Judgement, Line};
 use crate::clock::nanos;
 use crate::history::event::Stop;
 use crate::plan::Plan;
-use crate::scenario::Expect;
+use crate::scenario::{Expect, Workload};
 use crate::store::Ledger;
-use crate::summary::{Counts, Quantiles, Summary, quantiles};
+use crate::summary::{Counts, Quantiles, Summary, Vacancy, quantiles};
 use crate::verdict::{Exit, Signal, Verdict};
 
 /// The version of the format. A field may be added within it; none changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// The program and its version.
+pub(super) const TOOL: &str = concat!("oversold ", env!("CARGO_PKG_VERSION"));
 
 /// The trials of one lock in one scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -94,6 +98,12 @@ pub struct Trial {
     pub operations_per_second: f64,
     /// From the first operation's beginning to the last one's end.
     pub elapsed_ns: u64,
+    /// Operations begun a second, while operations were issued.
+    #[serde(default)]
+    pub arrivals_per_second: f64,
+    /// How long nobody acted; for the workload `leader` only.
+    #[serde(default)]
+    pub vacancy: Option<Vacancy>,
 }
 
 /// What a ledger is about, and with it what its damage is called.
@@ -117,6 +127,7 @@ impl Trial {
         summary: &Summary,
     ) -> Trial {
         let counts = judged.counts.iter();
+        let leads = matches!(plan.workload, Workload::Leader);
         Trial {
             seed: plan.seed,
             folder,
@@ -135,6 +146,8 @@ impl Trial {
             release: quantiles(&summary.release),
             operations_per_second: summary.operations_per_second(),
             elapsed_ns: nanos(summary.elapsed()),
+            arrivals_per_second: summary.arrivals_per_second(),
+            vacancy: leads.then(|| summary.vacancy()),
         }
     }
 
@@ -184,7 +197,7 @@ impl Report {
         let violated = trials.iter().filter(|trial| trial.violated()).count();
         Report {
             schema_version: SCHEMA_VERSION,
-            tool: concat!("oversold ", env!("CARGO_PKG_VERSION")).to_owned(),
+            tool: TOOL.to_owned(),
             scenario: plan.scenario.clone(),
             title: plan.title.clone(),
             lock: plan.lock.kind.clone(),
@@ -231,6 +244,8 @@ enum Document<'a> {
     One(&'a Report),
     /// Several, as `run` and `compare` write them.
     Several(Reports<'a>),
+    /// The settings of an experiment.
+    Experiment(&'a Experiment),
 }
 
 /// The document for some reports: one alone is the report itself.
@@ -243,8 +258,17 @@ pub fn render(reports: &[Report]) -> String {
             reports,
         }),
     };
+    text_of(&document)
+}
+
+/// The document for an experiment.
+pub fn render_experiment(experiment: &Experiment) -> String {
+    text_of(&Document::Experiment(experiment))
+}
+
+fn text_of(document: &Document<'_>) -> String {
     // Serialising plain data to memory has no way to fail.
-    serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(document).unwrap_or_default() + "\n"
 }
 
 /// The published schema of `report.json`, and of what `--json` writes.

@@ -138,7 +138,7 @@ fn demand(expect: &Expect, word: &str) -> Demand {
             properties, often, ..
         } if properties.iter().any(|name| name == word) => match often {
             Often::Each => Demand::Each,
-            Often::Some => Demand::Some,
+            Often::Some { .. } => Demand::Some,
         },
         Expect::Violation { .. } => Demand::Any,
     }

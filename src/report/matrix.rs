@@ -67,8 +67,8 @@ fn side(trial: &Trial, side: Side) -> bool {
 /// The table: a block for each scenario, a line for each lock.
 pub fn table(reports: &[Report]) -> String {
     let mut text = format!(
-        "{:30} {:18} {:>4} {:>8} {:>6} {:>6} {:>8} {:>5}\n",
-        "scenario", "lock", "", "violated", "damage", "lock", "business", "price"
+        "{:30} {:18} {:>5} {:>8} {:>6} {:>6} {:>8} {:>5}\n",
+        "scenario", "lock", "broke", "violated", "damage", "lock", "business", "price"
     );
     for report in reports {
         let unlocked = reports
@@ -89,7 +89,7 @@ fn line(report: &Report, unlocked: Option<&Report>) -> String {
     };
     let price = unlocked.map_or("-".to_owned(), |none| price(report, none));
     format!(
-        "{:30} {:18} {:>4} {:>8} {:>6} {:>6} {:>8} {:>5}",
+        "{:30} {:18} {:>5} {:>8} {:>6} {:>6} {:>8} {:>5}",
         report.scenario,
         report.lock,
         code(report) + expected,

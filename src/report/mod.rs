@@ -2,12 +2,16 @@
 //! bytes go is decided elsewhere, and what they say was decided by the checks.
 
 mod comparison;
+pub mod experiment;
+pub mod granularity;
 pub mod hgrm;
 pub mod json;
 pub mod junit;
 pub mod matrix;
 mod statistics;
+pub mod sweep;
 pub mod terminal;
 
+pub use experiment::Experiment;
 pub use json::{Report, Trial};
 pub use statistics::Share;

@@ -183,6 +183,14 @@ fn write_trial(out: &mut String, report: &Report, trial: &Trial) -> std::fmt::Re
         counts.unknown,
         counts.gave_up
     )?;
+    if let Some(vacancy) = &trial.vacancy {
+        writeln!(
+            out,
+            "  leader    nobody acted for {} in all, {} at a time (run time)",
+            rounded(vacancy.total_ns),
+            rounded(vacancy.longest_ns)
+        )?;
+    }
     for doubt in &trial.doubts {
         writeln!(out, "  unsure    {doubt}")?;
     }

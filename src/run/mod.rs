@@ -6,6 +6,9 @@ mod freeze;
 mod instance;
 pub mod lag;
 mod load;
+mod operation;
+mod section;
+mod waiting;
 mod worker;
 
 pub use driver::{RunError, run};

@@ -2,17 +2,23 @@
 //! its line and column. Durations stay in the incident's own units here; the plan scales them.
 //! Knows no lock, server or run: the names that exist elsewhere come in as a [`Vocabulary`].
 
+pub mod built_in;
 pub mod dist;
+mod expect;
+mod fault;
+mod mistake;
 mod problem;
 mod read;
 mod shape;
 mod syntax;
 mod tables;
 mod times;
+mod trap;
 
 pub use dist::Dist;
+pub use expect::{Expect, Often};
+pub use fault::{At, Fault, How, Point};
+pub use mistake::Mistake;
 pub use problem::{Invalid, Problem};
-pub use shape::{
-    At, Expect, Fault, Granularity, Guard, How, Load, Mistake, Often, Point, Scenario, Store,
-    Topology, Vocabulary, Wait, Workload,
-};
+pub use shape::{Granularity, Guard, Load, Scenario, Store, Topology, Vocabulary, Wait, Workload};
+pub use trap::Trap;

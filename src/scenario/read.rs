@@ -264,6 +264,16 @@ impl<'a> Field<'a> {
         found
     }
 
+    /// A list of such words.
+    pub(super) fn words(&self, known: &[&'static str]) -> Option<Vec<String>> {
+        let list = self.list()?;
+        let words: Vec<_> = list.iter().map(|field| field.word(known)).collect();
+        words
+            .into_iter()
+            .map(|word| word.map(str::to_owned))
+            .collect()
+    }
+
     pub(super) fn integer(&self, range: RangeInclusive<u64>) -> Option<u64> {
         let Some(integer) = self.value.get_ref().as_integer() else {
             return self.wrong("a whole number");

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
 
 use super::dist::Dist;
+use super::expect::Expect;
+use super::fault::Fault;
+use super::mistake::Mistake;
 use super::problem::Invalid;
 use super::read::{Problems, Table};
+use super::trap::Trap;
 use super::{syntax, tables};
 
 /// The names that a scenario may use and that are decided elsewhere.
@@ -28,6 +31,11 @@ pub struct Scenario {
     pub name: String,
     /// One line on what it shows.
     pub title: String,
+    /// The traps and rules of the incidents that it shows.
+    pub shows: Vec<Trap>,
+    /// The locks that it is about; all of them if none is named. Who runs it under all locks leaves
+    /// out the others.
+    pub locks: Vec<String>,
     /// The factor from the incident's seconds to the run's.
     pub time_scale: f64,
     /// How many trials, each under a seed of its own.
@@ -150,78 +158,23 @@ pub enum Granularity {
     All,
     /// A lock for each SKU.
     Sku,
+    /// A lock for each unit, which is then an item of its own.
+    Unit,
 }
 
-/// A mistake that people make around a good lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mistake {
-    /// A refused acquire is taken for a granted one.
-    IgnoreDenied,
-    /// The release stands in a `finally` that also runs when nothing was acquired.
-    ReleaseUnacquired,
-    /// The lease is checked once, before the work, and not again before the write.
-    CheckOnce,
-    /// When Redis fails, everybody is let in.
-    FailOpen,
-    /// The holder acquires the lock again, and the lock is not reentrant.
-    Nested,
-    /// Milliseconds are taken for seconds: the lease lives a thousand times too long.
-    TtlTooLong,
-    /// Seconds are taken for milliseconds: the lease lives a thousandth.
-    TtlTooShort,
-    /// The renewal extends the key whoever holds it.
-    RenewBlindly,
-    /// The watchdog goes on after the release.
-    WatchdogNotCancelled,
-    /// The effect is committed after the release.
-    EffectAfterRelease,
-}
+impl Granularity {
+    /// The most units that may have a lock each: every key is looked up when a run has ended.
+    pub const MOST_UNITS: u64 = 100_000;
 
-impl Mistake {
-    /// All of them.
-    pub const ALL: [Mistake; 10] = [
-        Mistake::IgnoreDenied,
-        Mistake::ReleaseUnacquired,
-        Mistake::CheckOnce,
-        Mistake::FailOpen,
-        Mistake::Nested,
-        Mistake::TtlTooLong,
-        Mistake::TtlTooShort,
-        Mistake::RenewBlindly,
-        Mistake::WatchdogNotCancelled,
-        Mistake::EffectAfterRelease,
-    ];
+    /// All of them, from the coarsest on.
+    pub const ALL: [Granularity; 3] = [Granularity::All, Granularity::Sku, Granularity::Unit];
 
     /// The word for it in a scenario.
     pub fn word(self) -> &'static str {
         match self {
-            Mistake::IgnoreDenied => "ignore-denied",
-            Mistake::ReleaseUnacquired => "release-unacquired",
-            Mistake::CheckOnce => "check-once",
-            Mistake::FailOpen => "fail-open",
-            Mistake::Nested => "nested",
-            Mistake::TtlTooLong => "ttl-too-long",
-            Mistake::TtlTooShort => "ttl-too-short",
-            Mistake::RenewBlindly => "renew-blindly",
-            Mistake::WatchdogNotCancelled => "watchdog-not-cancelled",
-            Mistake::EffectAfterRelease => "effect-after-release",
-        }
-    }
-
-    /// One line for a list.
-    pub fn about(self) -> &'static str {
-        match self {
-            Mistake::IgnoreDenied => "a refused acquire is taken for a granted one",
-            Mistake::ReleaseUnacquired => "a `finally` releases what was never acquired",
-            Mistake::CheckOnce => "the lease is checked before the work, not before the write",
-            Mistake::FailOpen => "when Redis fails, everybody is let in",
-            Mistake::Nested => "the holder acquires again what is not reentrant",
-            Mistake::TtlTooLong => "milliseconds taken for seconds: the TTL times 1000",
-            Mistake::TtlTooShort => "seconds taken for milliseconds: the TTL through 1000",
-            Mistake::RenewBlindly => "the renewal extends the key whoever holds it",
-            Mistake::WatchdogNotCancelled => "the watchdog goes on after the release",
-            Mistake::EffectAfterRelease => "the effect is committed after the release",
+            Granularity::All => "all",
+            Granularity::Sku => "sku",
+            Granularity::Unit => "unit",
         }
     }
 }
@@ -314,114 +267,6 @@ impl Guard {
     }
 }
 
-/// Something done on purpose.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Fault {
-    /// When it strikes, and whom.
-    pub at: At,
-    /// What it does.
-    pub how: How,
-}
-
-/// What a fault does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum How {
-    /// The instance stands still, its watchdogs too, as in a stop-the-world pause.
-    Freeze {
-        /// For how long.
-        for_ns: u64,
-    },
-    /// The instance's process dies.
-    Crash,
-    /// Every server refuses writes, with an error.
-    RefuseWrites {
-        /// For how long.
-        for_ns: u64,
-    },
-    /// The primary dies before it has told its replicas of a grant, and one of them is promoted.
-    /// Of independent nodes one dies.
-    LostGrant,
-}
-
-/// When a fault strikes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum At {
-    /// When any operation reaches a point for the n-th time; it strikes that one's instance.
-    Point {
-        /// The point.
-        point: Point,
-        /// The how manieth time, from 1.
-        nth: u64,
-    },
-    /// At a time of the run.
-    Time {
-        /// Since the start.
-        at_ns: u64,
-        /// The instance that is struck; when absent the plan draws one.
-        instance: Option<u32>,
-    },
-}
-
-/// The points of an operation at which a fault can strike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Point {
-    /// The first command of the acquire took the lock; a second one, if the lock has one, has not
-    /// been sent yet.
-    BetweenCommands,
-    /// In the section, between the business read and its write.
-    InSection,
-    /// The section is over, the release not yet sent.
-    BeforeRelease,
-}
-
-impl Point {
-    /// All points.
-    pub const ALL: [Point; 3] = [
-        Point::BetweenCommands,
-        Point::InSection,
-        Point::BeforeRelease,
-    ];
-
-    /// The word for it in a scenario.
-    pub fn word(self) -> &'static str {
-        match self {
-            Point::BetweenCommands => "between-commands",
-            Point::InSection => "in-section",
-            Point::BeforeRelease => "before-release",
-        }
-    }
-}
-
-/// What is expected of a lock in this scenario.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Expect {
-    /// No violation.
-    Pass,
-    /// These properties are violated.
-    Violation {
-        /// Each of these must be found; when empty, any violation will do.
-        properties: Vec<String>,
-        /// None of these may be found.
-        never: Vec<String>,
-        /// In how many of the trials.
-        often: Often,
-    },
-}
-
-/// In how many trials a violation is expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Often {
-    /// In every one.
-    Each,
-    /// In at least one.
-    Some,
-}
-
 impl Scenario {
     /// Reads a scenario, or tells everything that is wrong with it.
     pub fn parse(name: &str, text: &str, known: &Vocabulary) -> Result<Scenario, Invalid> {
@@ -439,17 +284,6 @@ impl Scenario {
                 problems,
                 unread: unread.is_some(),
             }),
-        }
-    }
-}
-
-impl Expect {
-    /// Some violation or other, in each trial.
-    pub fn any_violation() -> Expect {
-        Expect::Violation {
-            properties: vec![],
-            never: vec![],
-            often: Often::Each,
         }
     }
 }

@@ -7,18 +7,25 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::dist::Dist;
-use super::read::{Field, Table, suggest};
+use super::expect::expectations;
+use super::fault::{Place, faults_of};
+use super::mistake::{Mistake, mistake};
+use super::read::{Field, Table};
 use super::shape::{
-    At, Expect, Fault, Granularity, Guard, How, Load, Mistake, Often, Point, Scenario, Store,
-    Topology, Vocabulary, Wait, Workload,
+    Granularity, Guard, Load, Scenario, Store, Topology, Vocabulary, Wait, Workload,
 };
 use super::times::{dist, positive, section_of};
+use super::trap::Trap;
 use crate::clock::nanos;
 
 /// The file as a whole.
 pub(super) fn scenario(root: Table<'_>, known: &Vocabulary) -> Option<Scenario> {
     let name = root.need("name", "\"my-incident\"").and_then(file_name);
     let title = root.get("title").map(|field| field.string());
+    let shows = root
+        .get("shows")
+        .map(|f| f.words(&Trap::ALL.map(Trap::word)));
+    let locks = root.get("locks").map(|f| f.words(&known.locks));
     let time_scale = root.get("time_scale").map(|f| f.number(0.001..=10.0));
     let trials = root.get("trials").map(|field| field.integer(1..=10_000));
     let seed = root.get("seed").map(|field| field.integer(0..=u64::MAX));
@@ -46,14 +53,24 @@ pub(super) fn scenario(root: Table<'_>, known: &Vocabulary) -> Option<Scenario> 
     let faults = root
         .get("fault")
         .map(|field| faults_of(&field, known_place));
-    let expect = root.get("expect").map(|field| expectations(&field, known));
+    let of = trials.flatten().unwrap_or(1) as u32;
+    let expect = root
+        .get("expect")
+        .map(|field| expectations(&field, of, known));
     root.finish();
     let (section, heeds_lost_lease) = section?;
     let lock = lock?;
+    let locks = locks.unwrap_or(Some(vec![]))?;
+    let shows = shows.unwrap_or(Some(vec![]))?;
     let (store, guard) = store.unwrap_or(Some((Store::Sqlite, Guard::None)))?;
     Some(Scenario {
         name: name?,
         title: title.flatten().unwrap_or_default(),
+        shows: Trap::ALL
+            .into_iter()
+            .filter(|trap| shows.iter().any(|word| word == trap.word()))
+            .collect(),
+        locks,
         time_scale: time_scale.unwrap_or(Some(1.0))?,
         trials: trials.unwrap_or(Some(1))? as u32,
         seed: seed.unwrap_or(Some(1))?,
@@ -195,14 +212,26 @@ fn number(table: &Table<'_>, key: &'static str, example: &str) -> Option<u32> {
 fn flash_sale(table: &Table<'_>) -> Option<Workload> {
     let stock = number(table, "stock", "100");
     let skus = table.get("skus").map(|field| field.integer(1..=10_000));
-    let granularity = table.get("granularity").map(|f| f.word(&["all", "sku"]));
+    let field = table.get("granularity");
+    let word = (field.as_ref()).map(|f| f.word(&Granularity::ALL.map(Granularity::word)));
+    let (stock, skus, word) = (
+        stock?,
+        skus.unwrap_or(Some(1))? as u32,
+        word.unwrap_or(Some("sku"))?,
+    );
+    let granularity = (Granularity::ALL.into_iter()).find(|known| known.word() == word)?;
+    let units = u64::from(stock) * u64::from(skus);
+    let most = Granularity::MOST_UNITS;
+    if let (Granularity::Unit, true, Some(field)) = (granularity, units > most, field) {
+        field.problem(format!(
+            "{skus} SKUs with {stock} units each make {units} locks, one for each unit: at most \
+             {most}; less `stock`, or `granularity = \"sku\"`"
+        ));
+    }
     Some(Workload::FlashSale {
-        stock: stock?,
-        skus: skus.unwrap_or(Some(1))? as u32,
-        granularity: match granularity.unwrap_or(Some("sku"))? {
-            "all" => Granularity::All,
-            _ => Granularity::Sku,
-        },
+        stock,
+        skus,
+        granularity,
     })
 }
 
@@ -229,11 +258,6 @@ fn lock_of(table: Table<'_>, known: &Vocabulary) -> Option<LockWords> {
         mistake: mistake.map_or(Some(None), |read| read.map(Some))?,
         response_timeout: timeout.map_or(Some(None), |read| read.map(Some))?,
     })
-}
-
-fn mistake(field: &Field<'_>) -> Option<Mistake> {
-    let word = field.word(&Mistake::ALL.map(Mistake::word))?;
-    Mistake::ALL.into_iter().find(|known| known.word() == word)
 }
 
 fn wait(field: &Field<'_>) -> Option<Wait> {
@@ -279,180 +303,4 @@ fn store_of(table: Table<'_>) -> Option<(Store, Guard)> {
     let word = guard.unwrap_or(Some("none"))?;
     let guard = Guard::ALL.into_iter().find(|guard| guard.word() == word)?;
     Some((store, guard))
-}
-
-/// What faults may strike.
-#[derive(Clone, Copy)]
-struct Place {
-    /// How many instances, if that is known.
-    instances: Option<u64>,
-    /// Whether there are, or may be, Sentinels.
-    sentinel: bool,
-}
-
-fn faults_of(field: &Field<'_>, place: Place) -> Option<Vec<Fault>> {
-    if field.is_table() {
-        return field.wrong("a list, each fault under a `[[fault]]` of its own");
-    }
-    let list = field.list()?;
-    let read: Vec<_> = list.iter().map(|field| fault(field, place)).collect();
-    read.into_iter().collect()
-}
-
-fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
-    let table = field.table()?;
-    let kind_field = table.need("kind", "\"freeze\"");
-    let kinds = ["freeze", "crash", "refuse-writes", "lost-grant"];
-    let kind = kind_field.as_ref().and_then(|field| field.word(&kinds));
-    let at_field = table.need("at", "{ point = \"in-section\", nth = 20 }");
-    let at = at_field.as_ref();
-    let at = at.and_then(|field| at_of(field.table()?, place.instances));
-    let long = || table.need("for", "\"8s\"").and_then(|f| positive(&f));
-    let how = match kind {
-        Some("freeze") => long().map(|long| How::Freeze {
-            for_ns: nanos(long),
-        }),
-        Some("refuse-writes") => long().map(|long| How::RefuseWrites {
-            for_ns: nanos(long),
-        }),
-        Some("lost-grant") => {
-            if let Some(field) = kind_field.filter(|_| !place.sentinel) {
-                field.misfit("`lost-grant` needs `topology = { kind = \"sentinel\" }`");
-            }
-            if let Some(field) = at_field.filter(|_| matches!(at, Some(At::Time { .. }))) {
-                field.misfit("`lost-grant` strikes at a `point`: it is about one grant");
-            }
-            Some(How::LostGrant)
-        }
-        Some(_) => Some(How::Crash),
-        None => {
-            table.finish_unsure();
-            return None;
-        }
-    };
-    table.finish();
-    Some(Fault { at: at?, how: how? })
-}
-
-fn at_of(table: Table<'_>, instances: Option<u64>) -> Option<At> {
-    let (point, nth) = (table.get("point"), table.get("nth"));
-    let (time, instance) = (table.get("time"), table.get("instance"));
-    let at = match (point, time) {
-        (Some(point), None) => {
-            if let Some(instance) = instance {
-                instance.key_problem("`instance` goes with `time`: a point strikes who reaches it");
-            }
-            at_point(&point, nth.as_ref())
-        }
-        (None, Some(time)) => {
-            if let Some(nth) = nth {
-                nth.key_problem("`nth` goes with `point`: a time comes once");
-            }
-            at_time(&time, instance.as_ref(), instances)
-        }
-        (Some(_), Some(time)) => {
-            time.key_problem("a fault strikes either at a `point` or at a `time`, not at both");
-            None
-        }
-        (None, None) => {
-            if !table.means_one_of(&["point", "time"]) {
-                table.problem(
-                    "a fault strikes at a point of an operation, `at = { point = \"in-section\", \
-                     nth = 20 }`, or at a time, `at = { time = \"3s\", instance = 0 }`",
-                );
-            }
-            None
-        }
-    };
-    table.finish();
-    at
-}
-
-fn at_point(point: &Field<'_>, nth: Option<&Field<'_>>) -> Option<At> {
-    let word = point.word(&Point::ALL.map(Point::word));
-    let nth = nth.map_or(Some(1), |nth| nth.integer(1..=1_000_000_000));
-    let (word, nth) = (word?, nth?);
-    let point = Point::ALL.into_iter().find(|point| point.word() == word)?;
-    Some(At::Point { point, nth })
-}
-
-/// A fault can only strike an instance that there is.
-fn at_time(time: &Field<'_>, instance: Option<&Field<'_>>, instances: Option<u64>) -> Option<At> {
-    let time = time.duration();
-    let number = instance.map(|field| field.integer(0..=9_999));
-    if let (Some(field), Some(Some(number)), Some(instances)) = (instance, number, instances)
-        && number >= instances
-    {
-        field.misfit(format!(
-            "instance {number} does not exist: there are {instances}, numbered from 0"
-        ));
-    }
-    let instance = number.map_or(Some(None), |read| read.map(Some));
-    Some(At::Time {
-        at_ns: nanos(time?),
-        instance: instance?.map(|instance| instance as u32),
-    })
-}
-
-fn expectations(field: &Field<'_>, known: &Vocabulary) -> Option<BTreeMap<String, Expect>> {
-    let table = field.table()?;
-    let mut expect = Some(BTreeMap::new());
-    for entry in table.entries() {
-        if !known.locks.contains(&entry.key()) {
-            let help = suggest(entry.key(), &known.locks);
-            entry.key_problem(format!("unknown lock `{}`; {help}", entry.key()));
-        }
-        match expectation(entry, known) {
-            Some(one) => {
-                if let Some(map) = expect.as_mut() {
-                    map.insert(entry.key().to_owned(), one);
-                }
-            }
-            None => expect = None,
-        }
-    }
-    expect
-}
-
-fn expectation(field: &Field<'_>, known: &Vocabulary) -> Option<Expect> {
-    if field.is_str() {
-        return match field.word(&["pass", "violation"])? {
-            "pass" => Some(Expect::Pass),
-            _ => Some(Expect::any_violation()),
-        };
-    }
-    if !field.is_table() {
-        return field.wrong("\"pass\", \"violation\" or a table that names the violations");
-    }
-    let table = field.table()?;
-    let properties = table.need("violation", "[\"oversell\"]");
-    let properties = properties.and_then(|field| properties_of(&field, known));
-    let never_field = table.get("never");
-    let never = never_field
-        .as_ref()
-        .map(|field| properties_of(field, known));
-    if let (Some(field), Some(must), Some(Some(never))) = (&never_field, &properties, &never) {
-        for word in never.iter().filter(|word| must.contains(word)) {
-            field.problem(format!("\"{word}\" is expected above, and never here"));
-        }
-    }
-    let often = table.get("trials").map(|f| f.word(&["each", "some"]));
-    table.finish();
-    Some(Expect::Violation {
-        properties: properties?,
-        never: never.unwrap_or(Some(vec![]))?,
-        often: match often.unwrap_or(Some("each"))? {
-            "some" => Often::Some,
-            _ => Often::Each,
-        },
-    })
-}
-
-fn properties_of(field: &Field<'_>, known: &Vocabulary) -> Option<Vec<String>> {
-    let words: Vec<_> = field
-        .list()?
-        .iter()
-        .map(|field| field.word(&known.properties).map(str::to_owned))
-        .collect();
-    words.into_iter().collect()
 }

@@ -26,6 +26,7 @@ CREATE TABLE orders (
   sku bigint NOT NULL REFERENCES stock, unit bigint NOT NULL,
   operation bigint NOT NULL, instance bigint NOT NULL, worker bigint NOT NULL,
   at_ns bigint NOT NULL);
+CREATE INDEX orders_of_sku ON orders (sku);
 CREATE TABLE accounts (
   id bigint PRIMARY KEY,
   version bigint NOT NULL DEFAULT 0, fence bigint NOT NULL DEFAULT 0);

@@ -1,6 +1,7 @@
 //! What an item of a workload is in a database.
 
 use crate::scenario::Workload;
+use crate::workload;
 
 /// The three shapes of a business.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +36,5 @@ impl Shape {
 /// The business before the run: how many items there are, and what each one holds (units, entries
 /// or the counter's value).
 pub(super) fn beginning(workload: &Workload) -> (u32, u32) {
-    match *workload {
-        Workload::FlashSale { stock, skus, .. } => (skus, stock),
-        Workload::Reconcile { accounts, entries } => (accounts, entries),
-        Workload::Cron { ticks, .. } => (ticks, 1),
-        Workload::Counter | Workload::Leader => (1, 0),
-    }
+    (workload::items(workload), workload::each(workload))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, Transaction, params, params_from_iter};
 use tokio::sync::oneshot;
 
-use super::shape::Shape;
+use super::shape::{Shape, beginning};
 use super::{Boxed, Ledger, Seen, Store, StoreError, Write, Written};
 use crate::scenario::{Guard, Workload};
 
@@ -27,6 +27,7 @@ CREATE TABLE orders (
   id INTEGER PRIMARY KEY, sku INTEGER NOT NULL REFERENCES stock, unit INTEGER NOT NULL,
   operation INTEGER NOT NULL, instance INTEGER NOT NULL, worker INTEGER NOT NULL,
   at_ns INTEGER NOT NULL);
+CREATE INDEX orders_of_sku ON orders (sku);
 CREATE TABLE accounts (
   id INTEGER PRIMARY KEY,
   version INTEGER NOT NULL DEFAULT 0, fence INTEGER NOT NULL DEFAULT 0);
@@ -123,16 +124,17 @@ fn set_up(connection: &mut Connection, workload: &Workload, guard: Guard) -> rus
         connection.execute_batch(UNIQUE)?;
     }
     let tx = connection.transaction()?;
-    match *workload {
-        Workload::FlashSale { stock, skus, .. } => {
-            for sku in 0..skus {
-                let insert = "INSERT INTO stock (sku, initial, units) VALUES (?1, ?2, ?2)";
-                tx.execute(insert, [sku, stock])?;
+    let (items, each) = beginning(workload);
+    match Shape::of(workload) {
+        Shape::Stock => {
+            let insert = "INSERT INTO stock (sku, initial, units) VALUES (?1, ?2, ?2)";
+            let mut insert = tx.prepare(insert)?;
+            for item in 0..items {
+                insert.execute([item, each])?;
             }
         }
-        Workload::Reconcile { accounts, entries } => add_accounts(&tx, accounts, entries)?,
-        Workload::Cron { ticks, .. } => add_accounts(&tx, ticks, 1)?,
-        Workload::Counter | Workload::Leader => {
+        Shape::Entries => add_accounts(&tx, items, each)?,
+        Shape::Counter => {
             tx.execute("INSERT INTO counters (id) VALUES (0)", [])?;
         }
     }

@@ -94,9 +94,9 @@ impl Postgres {
     /// The database that there is from the start.
     pub const DATABASE: &str = "postgres";
 
-    /// Whether one is installed that could be started.
-    pub fn is_installed() -> bool {
-        find().is_ok()
+    /// The folder with the programs of the one that would be started.
+    pub fn installed() -> Result<PathBuf, PostgresError> {
+        find()
     }
 
     /// Starts a server with room for so many connections, and waits until it is ready.

@@ -35,7 +35,7 @@ pub static ALL: [Entry; 5] = [
     },
     Entry {
         name: "leader",
-        about: "lead for the length of a section; at most one at a time",
+        about: "lead for the length of a section; at most one at a time (tells how long nobody led)",
     },
 ];
 
@@ -69,10 +69,29 @@ pub fn place(workload: &Workload, op: OpId, instances: u32, drawn: u32) -> Place
 /// How many items there are.
 pub fn items(workload: &Workload) -> u32 {
     match workload {
+        Workload::FlashSale {
+            stock,
+            skus,
+            granularity: Granularity::Unit,
+        } => stock.saturating_mul(*skus),
         Workload::FlashSale { skus, .. } => *skus,
         Workload::Reconcile { accounts, .. } => *accounts,
         Workload::Cron { ticks, .. } => *ticks,
         Workload::Counter | Workload::Leader => 1,
+    }
+}
+
+/// What each item holds at the start: units in stock, entries, or the counter's value.
+pub fn each(workload: &Workload) -> u32 {
+    match workload {
+        Workload::FlashSale {
+            granularity: Granularity::Unit,
+            ..
+        }
+        | Workload::Cron { .. } => 1,
+        Workload::FlashSale { stock, .. } => *stock,
+        Workload::Reconcile { entries, .. } => *entries,
+        Workload::Counter | Workload::Leader => 0,
     }
 }
 
@@ -103,6 +122,11 @@ pub fn left(workload: &Workload, value: i64) -> i64 {
 /// The name of an item.
 pub fn item_name(workload: &Workload, item: u32) -> String {
     match workload {
+        Workload::FlashSale {
+            stock,
+            granularity: Granularity::Unit,
+            ..
+        } => format!("sku_{}_unit_{}", 10_086 + item / stock, item % stock + 1),
         Workload::FlashSale { .. } => format!("sku_{}", 10_086 + item),
         Workload::Reconcile { .. } => format!("account_{}", item + 1),
         Workload::Cron { .. } => format!("tick_{}", item + 1),

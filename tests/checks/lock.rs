@@ -1,7 +1,7 @@
 //! The lock's promise: one section at a time, only the owner releases, no key left behind, who asks
 //! gets in.
 
-use oversold::check::{Cause, Property, Role};
+use oversold::check::{Cause, Finding, Property, Role};
 use oversold::history::event::Release;
 use oversold::verdict::Verdict;
 
@@ -189,6 +189,64 @@ fn a_release_is_foreign_when_no_unanswered_renewal_can_have_kept_the_lease_so_lo
     assert_found(&judged, Property::ForeignRelease, Cause::RenewalFailed);
 }
 
+/// A held the lock twice, gave one hold back, and outlives its lease; B comes in.
+fn a_holder_that_gave_one_of_two_holds_back() -> History {
+    sale_under("reentrant-watchdog")
+        .at(0.0).granted(A).works(A, 9.0, 100)
+        .at(0.4).granted_only(A)
+        .at(0.5).asks_to_release_inside(A)
+        .at(0.6).released_only(A, Release::StillHeld(1))
+        .at(5.8).granted(B)
+}
+
+/// Why C could enter beside B.
+fn why_c_is_beside_b(told: History) -> Cause {
+    let judged = told.at(7.0).granted(C).judged();
+    let beside = |finding: &&Finding| {
+        let ops: Vec<_> = finding.witnesses.iter().map(|witness| witness.op).collect();
+        finding.property == Property::Overlap && ops == [B.number, C.number]
+    };
+    judged.findings.iter().find(beside).map(|finding| finding.cause).expect("an overlap")
+}
+
+#[test]
+fn a_hold_that_was_given_back_removes_nobodys_lock_later() {
+    assert_eq!(why_c_is_beside_b(a_holder_that_gave_one_of_two_holds_back()), Cause::Unexplained);
+}
+
+#[test]
+fn nor_does_it_when_its_holder_crashes() {
+    let told = a_holder_that_gave_one_of_two_holds_back().at(6.0).crashes(A);
+    assert_eq!(why_c_is_beside_b(told), Cause::Unexplained);
+}
+
+#[test]
+fn a_release_of_the_last_hold_that_is_on_its_way_may_remove_it() {
+    let told = a_holder_that_gave_one_of_two_holds_back().at(6.0).asks_to_release(A);
+    assert_eq!(why_c_is_beside_b(told), Cause::ForeignRelease);
+}
+
+/// A hold that is given back makes the lease full again: to 9 s, here.
+fn a_hold_given_back_at_4_and_the_last_one_at(seconds: f64) -> History {
+    sale_under("reentrant-watchdog")
+        .at(0.0).granted(A).works(A, 9.0, 100)
+        .at(1.0).granted_only(A)
+        .at(4.0).asks_to_release_inside(A)
+        .at(4.1).released_only(A, Release::StillHeld(1))
+        .at(seconds).releases(A)
+}
+
+#[test]
+fn a_release_within_a_lease_of_the_hold_given_back_is_not_foreign() {
+    assert_clean(&a_hold_given_back_at_4_and_the_last_one_at(8.5).judged());
+}
+
+#[test]
+fn a_release_later_than_a_lease_after_the_hold_given_back_is_foreign() {
+    let judged = a_hold_given_back_at_4_and_the_last_one_at(9.5).judged();
+    assert_found(&judged, Property::ForeignRelease, Cause::LeaseExpired);
+}
+
 // ---- entry-without-grant
 
 #[test]
@@ -222,7 +280,7 @@ fn who_is_granted_the_lock_beside_a_section_without_a_grant_overlaps_it() {
         .at(0.0).denied(A).enters(A)
         .at(0.1).granted(B)
         .judged();
-    assert_found(&judged, Property::Overlap, Cause::Unexplained);
+    assert_found(&judged, Property::Overlap, Cause::DenialIgnored);
 }
 
 // ---- orphan-key

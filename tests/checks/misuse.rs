@@ -252,6 +252,19 @@ fn a_renewal_that_works_after_the_lock_went_to_another_is_foreign() {
 }
 
 #[test]
+fn a_renewal_of_anothers_lease_makes_ones_own_no_longer() {
+    let judged = a_pause_in_which_the_lock_goes_to_b()
+        .at(6.1).renews(A)
+        .at(8.0).releases_and_hears(B, Release::Removed)
+        .at(8.1).granted(C)
+        .at(8.5).releases(C)
+        .at(9.0).releases_and_hears(A, Release::Gone)
+        .judged();
+    assert_eq!(judged.count(Property::Overlap), 2);
+    assert!(judged.findings.iter().all(|f| f.cause != Cause::Unexplained), "{judged:?}");
+}
+
+#[test]
 fn a_renewal_that_tells_the_loss_is_not() {
     let judged = a_pause_in_which_the_lock_goes_to_b()
         .at(6.1).asks_to_renew(A)
@@ -452,6 +465,21 @@ fn who_writes_over_others_although_it_was_told_of_its_loss_did_not_heed_it() {
 }
 
 #[test]
+fn who_lost_its_lease_to_the_drivers_lag_is_not_blamed_for_its_write() {
+    let judged = sale_under("token-lua-watchdog")
+        .at(0.0).granted(A).works(A, 9.0, 100)
+        .at(5.0).driver_was_late(4.5)
+        .at(5.1).granted(B).works(B, 0.5, 100)
+        .at(5.6).writes(B, 100, 100, 1).releases(B)
+        .at(6.0).asks_to_renew(A)
+        .at(6.1).lease_lost(A)
+        .at(9.0).writes(A, 100, 99, 1).releases_and_hears(A, Release::Gone)
+        .judged();
+    assert_eq!(judged.count(Property::UnheededLoss), 0);
+    assert_eq!((judged.lock, judged.business), (Verdict::Inconclusive, Verdict::Inconclusive));
+}
+
+#[test]
 fn who_withholds_its_write_heeds_it() {
     let judged = a_section_that_was_told_of_its_loss()
         .at(9.0).withholds(A, 100).releases_and_hears(A, Release::Gone)
@@ -506,6 +534,16 @@ fn the_alternatives_to_locking_promise_no_exclusion() {
         assert_not_found(&judged, Property::Overlap);
         assert_eq!((judged.lock, judged.business), (Verdict::Pass, Verdict::Pass), "{lock}");
     }
+}
+
+#[test]
+fn the_alternatives_to_locking_elect_no_leader() {
+    let plan = crate::history::plan("unique", "kind = \"leader\"", "");
+    let judged = History::of(plan, 1)
+        .at(0.0).walks_in(A).works(A, 2.0, 0)
+        .at(1.0).walks_in(B)
+        .judged();
+    assert_found(&judged, Property::Overlap, Cause::NoLock);
 }
 
 #[test]

@@ -137,7 +137,15 @@ impl Oversold {
         if let Some((soft, hard)) = self.open_files {
             limit_open_files(&mut command, soft, hard);
         }
-        let runs = ["run", "compare", "replay", "matrix"];
+        let runs = [
+            "run",
+            "compare",
+            "replay",
+            "matrix",
+            "ttl-sweep",
+            "rate-sweep",
+            "granularity",
+        ];
         if runs.contains(&self.words[0].as_str()) {
             command.arg("--out").arg(&reports);
         }

@@ -1,0 +1,178 @@
+//! One operation: what it does with the lock, on its worker's connections. All of it is recorded.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::instance::Shared;
+use crate::client::{Conn, Outcome};
+use crate::clock::{Time, nanos};
+use crate::history::OpId;
+use crate::history::event::Kind;
+use crate::lock::{Acquire, Boxed, Call, Lease, Points, Renewal, Watchdog};
+use crate::scenario::{Mistake, Point};
+use crate::workload;
+
+/// What all parts of one operation share. Its own, so that a watchdog can outlive it.
+pub(super) struct Operation {
+    /// Its number.
+    pub(super) op: OpId,
+    /// What it is about.
+    pub(super) item: u32,
+    /// The instance that issues it.
+    pub(super) instance: u32,
+    /// A value unique to it.
+    pub(super) token: String,
+    /// A value unique to its worker.
+    pub(super) owner: String,
+    /// Its worker's connections, one to each node.
+    pub(super) nodes: Arc<[Conn]>,
+    /// What all operations share.
+    pub(super) shared: Arc<Shared>,
+    /// The watchdog has told that the lease is lost.
+    pub(super) lost: AtomicBool,
+}
+
+/// A lease in its holder's hands.
+#[derive(Clone, Copy)]
+pub(super) struct Grant {
+    /// What was granted.
+    pub(super) lease: Lease,
+    /// Until when he may rely on it, where that is less than the lease.
+    pub(super) reliable_until: Option<Time>,
+}
+
+impl Operation {
+    pub(super) fn record(&self, event: Kind) -> Time {
+        self.shared.recorder.record(event)
+    }
+
+    pub(super) fn call(&self) -> Call<'_> {
+        let key = workload::key_of(&self.shared.plan.workload, self.item);
+        Call {
+            nodes: &self.nodes,
+            clock: self.shared.recorder.clock(),
+            key: &self.shared.keys[key as usize],
+            token: &self.token,
+            owner: &self.owner,
+            pause: self.shared.plan.longest_pause(),
+            points: self,
+        }
+    }
+
+    /// Asks once for the lock.
+    pub(super) async fn attempt(&self) -> Acquire {
+        let op = self.op;
+        self.record(Kind::Asked { op });
+        let answer = self.shared.lock.acquire(&self.call()).await;
+        self.record(match &answer {
+            Acquire::Granted(lease) => Kind::Granted {
+                op,
+                ttl_ns: lease.ttl.map(nanos),
+                locked: lease.locked,
+                fence: lease.fence,
+            },
+            Acquire::Denied(_) => Kind::Denied { op },
+            Acquire::Failed(error) => {
+                let error = error.clone();
+                Kind::AcquireFailed { op, error }
+            }
+            Acquire::Unknown(error) => {
+                let error = error.clone();
+                Kind::AcquireUnknown { op, error }
+            }
+        });
+        answer
+    }
+
+    pub(super) async fn release(&self) {
+        let op = self.op;
+        self.record(Kind::ReleaseAsked { op });
+        let outcome = self.shared.lock.release(&self.call()).await;
+        self.record(Kind::Released { op, outcome });
+    }
+
+    pub(super) async fn abandon(&self) {
+        self.shared.lock.abandon(&self.call()).await;
+    }
+
+    pub(super) fn lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Renews the lease until nobody polls it any more; tells the section if the lease is lost.
+    /// One failed renewal is no loss while the lease may still live.
+    pub(super) async fn watch(&self, watchdog: &dyn Watchdog) {
+        let op = self.op;
+        let clock = self.shared.recorder.clock();
+        let ttl = self.shared.plan.ttl();
+        let mut asked = clock.now();
+        let mut extended = asked;
+        loop {
+            clock.sleep_until(asked.plus(watchdog.every())).await;
+            asked = self.record(Kind::RenewalAsked { op });
+            match self.renew(watchdog).await {
+                Renewal::Extended => {
+                    extended = asked;
+                    self.record(Kind::Renewed { op });
+                }
+                Renewal::Lost => break,
+                Renewal::Failed(error) => {
+                    let now = self.record(Kind::RenewalFailed { op, error });
+                    if now.since(extended) >= ttl {
+                        break;
+                    }
+                }
+            }
+        }
+        self.lose();
+    }
+
+    pub(super) fn lose(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+        self.record(Kind::LeaseLost { op: self.op });
+    }
+
+    async fn renew(&self, watchdog: &dyn Watchdog) -> Renewal {
+        let call = self.call();
+        if self.shared.plan.lock.mistake != Some(Mistake::RenewBlindly) {
+            return watchdog.renew(&call).await;
+        }
+        // Whoever's key it is by now.
+        let mut pexpire = redis::cmd("PEXPIRE");
+        pexpire
+            .arg(call.key)
+            .arg(self.shared.plan.ttl().as_millis() as u64);
+        match call.conn().call::<bool>(&pexpire).await {
+            Outcome::Done(true) => Renewal::Extended,
+            Outcome::Done(false) => Renewal::Lost,
+            Outcome::Refused(error) | Outcome::Unknown(error) => Renewal::Failed(error),
+        }
+    }
+}
+
+impl Points for Operation {
+    fn reached(&self, point: Point) -> Boxed<'_, ()> {
+        let struck = self.shared.faults.reached(point, self.instance);
+        Box::pin(async move {
+            if struck {
+                // Gives way once: the next poll finds the instance frozen, or dropped.
+                tokio::task::yield_now().await;
+            }
+        })
+    }
+
+    fn deletes(&self) {
+        self.record(Kind::ReleaseAsked { op: self.op });
+    }
+}
+
+/// A watchdog that goes on after its operation: for three leases, or until it loses.
+pub(super) fn stray(operation: Arc<Operation>) -> Boxed<'static, ()> {
+    Box::pin(async move {
+        let at_most = operation.shared.plan.ttl() * 3;
+        if let Some(watchdog) = operation.shared.lock.watchdog() {
+            let _ = tokio::time::timeout(at_most, operation.watch(watchdog)).await;
+        }
+        operation.record(Kind::Done { op: operation.op });
+    })
+}

@@ -1,0 +1,60 @@
+//! The scenarios that come with the program: the files of `scenarios/`, to be named without a path.
+
+/// A scenario that comes with the program.
+#[derive(Debug, Clone, Copy)]
+pub struct BuiltIn {
+    /// Its name.
+    pub name: &'static str,
+    /// Its file's text.
+    pub text: &'static str,
+}
+
+macro_rules! built_in {
+    ($($name:literal),* $(,)?) => {
+        &[$(BuiltIn {
+            name: $name,
+            text: include_str!(concat!("../../scenarios/", $name, ".toml")),
+        }),*]
+    };
+}
+
+/// All of them, by name. A test holds the list against the folder.
+pub static ALL: &[BuiltIn] = built_in![
+    "calm",
+    "check-then-delete",
+    "coarse-lock",
+    "counter",
+    "crash-between",
+    "crash-inside",
+    "cron-missed",
+    "cron",
+    "gc-pause-conditional",
+    "gc-pause-fence",
+    "gc-pause-unique",
+    "gc-pause",
+    "incident-137-quiet",
+    "incident-137",
+    "leader",
+    "mistake-check-once",
+    "mistake-effect-after-release",
+    "mistake-fail-open",
+    "mistake-ignore-denied",
+    "mistake-nested",
+    "mistake-release-unacquired",
+    "mistake-renew-blindly",
+    "mistake-ttl-cut-to-zero",
+    "mistake-ttl-too-long",
+    "mistake-ttl-too-short",
+    "mistake-watchdog-not-cancelled",
+    "promotion-lost-grant",
+    "rate-sweep",
+    "reconcile-twice",
+    "release-by-other",
+    "ttl-sweep",
+    "wake-up",
+];
+
+/// The one of that name.
+pub fn find(name: &str) -> Option<&'static BuiltIn> {
+    ALL.iter().find(|scenario| scenario.name == name)
+}

@@ -1,0 +1,201 @@
+//! `oversold matrix` against real servers: the table of the incidents, cell by cell, held against
+//! `data/incidents.txt`; what it keeps, and how it goes on after an interruption.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use support::{Ended, Lock, PASS, Running, SIGINT, USAGE, files_named, oversold, package};
+
+// The table of the incidents.
+
+/// A scenario's line of the table: each lock with what must break.
+fn row(scenario: &str) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(package("tests/data/incidents.txt")).expect("the table");
+    let mut lines = text
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty());
+    let words = |line: &str| {
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let header = words(lines.next().expect("a header"));
+    let line = lines
+        .map(words)
+        .find(|line| line[0] == scenario)
+        .expect("a line");
+    assert_eq!(line.len(), header.len(), "{line:?}");
+    let cells = header.into_iter().zip(line).skip(1);
+    cells.filter(|(_, cell)| cell != ".").collect()
+}
+
+/// Ten trials of each cell of a line.
+fn as_in_the_incidents(scenario: &str) {
+    let expected = row(scenario);
+    let locks: Vec<&str> = expected.iter().map(|(lock, _)| lock.as_str()).collect();
+    let words = format!(
+        "matrix --scenarios {scenario} --trials 10 --jobs 6 --locks {}",
+        locks.join(",")
+    );
+    let ended = oversold(&words).run();
+    for (lock, cell) in &expected {
+        let report = ended.lock(lock);
+        assert_eq!(printed(&ended, lock), told(cell), "{report:?}");
+        assert_eq!(report.trials().len(), 10);
+        assert!(!report.causes().contains("unexplained"), "{report:?}");
+        let foreign = report.trials().iter().filter(|trial| {
+            let violations = &trial["violations"];
+            violations["foreign-release"].is_number()
+        });
+        match (cell.contains('f'), cell.contains('n')) {
+            (true, _) => assert_eq!(foreign.count(), 10, "{report:?}"),
+            (_, true) => assert_eq!(foreign.count(), 0, "{report:?}"),
+            _ => {}
+        }
+    }
+    ended.exits(PASS);
+}
+
+/// What the matrix prints for a lock.
+fn printed<'a>(ended: &'a Ended, lock: &str) -> &'a str {
+    let lines = ended.stdout.lines();
+    let mut cells = lines.filter_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        (words.next()? == lock).then(|| words.next())?
+    });
+    cells.next().expect("a line for each lock")
+}
+
+/// The letters of a cell that the matrix prints.
+fn told(cell: &str) -> &str {
+    cell.trim_end_matches(['f', 'n'])
+}
+
+#[test]
+fn without_a_fault_nothing_breaks() {
+    as_in_the_incidents("calm");
+}
+
+#[test]
+fn a_section_longer_than_the_ttl() {
+    as_in_the_incidents("release-by-other");
+}
+
+#[test]
+fn a_lease_that_runs_out_between_get_and_del() {
+    as_in_the_incidents("check-then-delete");
+}
+
+#[test]
+fn an_instance_frozen_longer_than_the_ttl() {
+    as_in_the_incidents("gc-pause");
+}
+
+#[test]
+fn a_crash_between_setnx_and_expire() {
+    as_in_the_incidents("crash-between");
+}
+
+#[test]
+fn a_crash_inside_the_section() {
+    as_in_the_incidents("crash-inside");
+}
+
+#[test]
+fn a_unique_constraint_at_the_store() {
+    as_in_the_incidents("gc-pause-unique");
+}
+
+#[test]
+fn a_conditional_statement_at_the_store() {
+    as_in_the_incidents("gc-pause-conditional");
+}
+
+#[test]
+fn a_fence_at_the_store() {
+    as_in_the_incidents("gc-pause-fence");
+}
+
+// What it keeps.
+
+/// Two scenarios by three locks.
+const MATRIX: &str = "matrix --scenarios scenarios/calm.toml,scenarios/crash-inside.toml \
+                      --locks none,token-lua,redlock --jobs 2";
+
+/// The stored results of a matrix's cells.
+fn cells(reports: &Path) -> Vec<PathBuf> {
+    files_named("report.json", reports)
+}
+
+/// The folder of the only matrix below a report folder.
+fn matrix_folder(reports: &Path) -> PathBuf {
+    let cell = cells(reports).remove(0);
+    let folder = cell.ancestors().nth(3).expect("matrix, scenario, lock");
+    folder.to_owned()
+}
+
+fn until_a_cell_is_done(running: &mut Running) {
+    running.until_it_says("1 of 6");
+}
+
+#[test]
+fn a_matrix_has_a_result_for_each_cell_and_resumed_runs_none_again() {
+    let ended = oversold(MATRIX).run();
+    ended.exits(PASS);
+    let names: Vec<&str> = ended.all().into_iter().map(Lock::name).collect();
+    let locks = ["none", "token-lua", "redlock"];
+    assert_eq!(names, [locks, locks].concat());
+    for lock in ended.all() {
+        let broken = lock.violated().contains("oversell");
+        assert_eq!(broken, lock.name() == "none", "{lock:?}");
+    }
+    assert_eq!(cells(&ended.reports).len(), 6);
+    let began = Instant::now();
+    let resume = format!("{MATRIX} --resume");
+    let again = oversold(&resume).word(matrix_folder(&ended.reports)).run();
+    again.exits(PASS).within(Duration::from_secs(5));
+    assert!(began.elapsed() < ended.took, "nothing is run again");
+    assert_eq!(again.document(), ended.document());
+}
+
+#[test]
+fn a_matrix_resumed_with_another_plan_removes_no_result() {
+    let one = "matrix --scenarios scenarios/calm.toml --locks token-lua";
+    let ended = oversold(one).run();
+    ended.exits(PASS);
+    let before = std::fs::read(cells(&ended.reports).remove(0)).expect("a report");
+    for other in ["--seed 2", "-n 50"] {
+        let again = oversold(&format!("{one} {other} --resume"))
+            .word(matrix_folder(&ended.reports))
+            .run();
+        again.exits(USAGE);
+        assert!(again.stderr.contains("another plan"), "{}", again.stderr);
+    }
+    let now = std::fs::read(cells(&ended.reports).remove(0)).expect("a report");
+    assert!(now == before);
+}
+
+#[test]
+fn an_interrupted_matrix_keeps_the_cells_that_are_done_and_goes_on_from_them() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut running = oversold(MATRIX).reports_at(folder.path()).start();
+    until_a_cell_is_done(&mut running);
+    let kept: Vec<_> = cells(folder.path())
+        .into_iter()
+        .map(|cell| (std::fs::read(&cell).expect("a report"), cell))
+        .collect();
+    assert!(!kept.is_empty());
+    running.signal(Signal::SIGINT);
+    running.ends().exits(SIGINT);
+    let resume = format!("{MATRIX} --resume");
+    let again = oversold(&resume).word(matrix_folder(folder.path())).run();
+    again.exits(PASS);
+    assert_eq!(again.all().len(), 6);
+    for (report, cell) in kept {
+        let now = std::fs::read(&cell).expect("a report");
+        assert!(now == report, "{} was run again", cell.display());
+    }
+}
