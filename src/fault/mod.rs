@@ -8,7 +8,7 @@ mod refuse_writes;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::history::Recorder;
 use crate::history::event::Kind;
@@ -50,6 +50,8 @@ pub struct Faults {
     plan: Vec<Fault>,
     /// How often each point was reached, in the order of [`Point::ALL`].
     reached: [AtomicU64; Point::ALL.len()],
+    /// How many sections each instance has left.
+    left: Vec<AtomicU64>,
     instances: Arc<dyn Instances>,
     /// The servers.
     reach: Reach,
@@ -75,6 +77,9 @@ impl Faults {
         Arc::new(Faults {
             plan: plan.faults.clone(),
             reached: Default::default(),
+            left: (0..plan.load.instances)
+                .map(|_| AtomicU64::new(0))
+                .collect(),
             instances,
             reach,
             lock: plan.lock.kind.clone(),
@@ -104,7 +109,13 @@ impl Faults {
         }
     }
 
-    fn prepared(&self) -> std::sync::MutexGuard<'_, HashMap<usize, Guard>> {
+    /// How many sections an instance has left so far.
+    fn sections_left(&self, instance: u32) -> u64 {
+        let left = self.left.get(instance as usize);
+        left.map_or(0, |left| left.load(Ordering::Relaxed))
+    }
+
+    fn prepared(&self) -> MutexGuard<'_, HashMap<usize, Guard>> {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -116,6 +127,11 @@ impl Faults {
             return false;
         };
         let times = counter.fetch_add(1, Ordering::Relaxed) + 1;
+        if point == Point::BeforeRelease
+            && let Some(left) = self.left.get(instance as usize)
+        {
+            left.fetch_add(1, Ordering::Relaxed);
+        }
         let due = At::Point { point, nth: times };
         let due = self.plan.iter().position(|fault| fault.at == due);
         if let Some(fault) = due {
@@ -146,7 +162,7 @@ impl Faults {
             }
             How::LostGrant => {
                 let stalled = self.prepared().remove(&fault);
-                lost_grant::strike(self, number, stalled);
+                lost_grant::strike(self, number, instance, stalled);
             }
         }
     }

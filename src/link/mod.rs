@@ -91,6 +91,7 @@ impl Link {
     /// Closes it as its server's machine does when it dies: nobody gets in any more, and what was
     /// on its way is lost.
     pub fn close(&self) {
+        self.rules.close();
         self.accepting.abort();
     }
 }

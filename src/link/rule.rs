@@ -155,9 +155,11 @@ pub enum Action {
     Delay(Duration),
     /// The request goes on when the rule is gone, and all that follows it on its connection.
     Hold,
-    /// The request never arrives, and no answer comes.
+    /// The request never arrives, and neither does what follows it on its connection: a stream
+    /// loses nothing from its middle, and an answer would be taken for another request's.
     Drop,
-    /// The request is applied and its answer is lost.
+    /// The request is applied and its answer is lost, with all that would come after it on its
+    /// connection. Both ends stay connected.
     Swallow,
     /// The connection is reset, and the request never arrives.
     ResetBefore,

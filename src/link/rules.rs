@@ -1,6 +1,6 @@
 //! The rules that a link has at the moment, each with its count of what it was applied to.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -65,6 +65,8 @@ pub(super) struct Rules {
     list: Mutex<Vec<Arc<Active>>>,
     /// How many there are. Without one, the list need not be looked at.
     count: AtomicUsize,
+    /// The link is closed: nothing passes any more.
+    closed: AtomicBool,
     changed: watch::Sender<()>,
 }
 
@@ -123,6 +125,16 @@ impl Rules {
         }
         let rules = Arc::clone(rules);
         Guard { rules, active }
+    }
+
+    /// From now on nothing passes.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Whether nothing passes any more.
+    pub(super) fn closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// Whether there is any rule at all.

@@ -86,8 +86,8 @@ impl Servers {
                 replicas,
                 min_replicas_to_write,
             } => {
-                // Each worker's socket, and the two of the link; more while a worker moves.
-                raise_open_file_limit(workers * 6).map_err(StartError::OpenFiles)?;
+                // Each worker's socket, the two of the link, and one to ask a Sentinel by.
+                raise_open_file_limit(workers * 4).map_err(StartError::OpenFiles)?;
                 let options = options(2 * workers + SPARE_CLIENTS);
                 let raising = sentinel::raise(binary, &options, replicas, min_replicas_to_write);
                 let (running, group) = raising.await?;
