@@ -60,10 +60,11 @@ pub struct Entry {
 }
 
 /// Every check there is. The first ones give the later ones their causes.
-pub static ALL: [Entry; 6] = [
+pub static ALL: [Entry; 7] = [
     overlap::ENTRY,
     foreign_release::ENTRY,
     orphan::ENTRY,
+    unheard::ENTRY,
     misuse::ENTRY,
     ledger::ENTRY,
     coverage::ENTRY,
