@@ -29,7 +29,7 @@ const GROUP: Topology = Topology::Sentinel {
 
 async fn group() -> Servers {
     let binary = topology::find(None).expect("a redis-server on PATH");
-    let servers = Servers::raise(&binary, GROUP, 8).await;
+    let servers = Servers::raise(&binary, GROUP, 8, false).await;
     servers.expect("a primary with replicas and Sentinels")
 }
 

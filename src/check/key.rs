@@ -59,6 +59,8 @@ pub struct Key {
     pub removals: VecDeque<Removal>,
     /// When the server last evicted it.
     pub evicted: VecDeque<Time>,
+    /// When the server last said that its time to live had run out.
+    pub expired: VecDeque<Time>,
     /// The last upset by the driver's own lag.
     pub upset: Option<Upset>,
 }

@@ -4,7 +4,7 @@
 
 mod changes;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::clock::Time;
@@ -81,6 +81,22 @@ impl Scene {
         asking.any(|op| op.asked.is_some_and(|asked| asked <= since))
     }
 
+    /// How many keys there are.
+    pub fn keys(&self) -> u32 {
+        self.keys.len() as u32
+    }
+
+    /// The keys of an instance's operations that have not ended.
+    pub fn keys_of(&self, instance: u32) -> BTreeSet<u32> {
+        let ops = self.ops.values().filter(|op| op.instance == instance);
+        ops.map(|op| op.key).collect()
+    }
+
+    /// How long a lease lives.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
     /// Whether operations on this key have not come to their end.
     pub fn is_open(&self, key: u32) -> bool {
         self.ops.values().any(|op| op.key == key)
@@ -127,6 +143,15 @@ impl Scene {
         let evicted = self.key(key).map(|key| &key.evicted);
         let mut evicted = evicted.into_iter().flatten();
         evicted.any(|at| (window.0..=window.1.plus(HEARSAY)).contains(at))
+    }
+
+    /// How often the server said that a key's lease had run out, in a window, by what was heard until
+    /// shortly after it. Several servers say it once each.
+    pub fn expired_within(&self, key: u32, window: Window) -> usize {
+        let expired = self.key(key).map(|key| &key.expired);
+        let heard = window.0..=window.1.plus(HEARSAY);
+        let expired = expired.into_iter().flatten();
+        expired.filter(|at| heard.contains(at)).count()
     }
 
     /// When, in a window, a replica was promoted that did not hold a key, by what was heard until

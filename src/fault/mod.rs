@@ -2,9 +2,15 @@
 //! guard is dropped. [`Faults`] knows which one is due where.
 
 mod crash;
+mod cut_off;
+mod delay;
 mod freeze;
+mod lose_reply;
 mod lost_grant;
+mod on_links;
+mod refuse;
 mod refuse_writes;
+mod reset;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,11 +44,16 @@ pub struct Entry {
 }
 
 /// Every fault there is. (Slow sections are no fault but the section's own distribution.)
-pub static ALL: [Entry; 4] = [
+pub static ALL: [Entry; 9] = [
     freeze::ENTRY,
     crash::ENTRY,
     refuse_writes::ENTRY,
     lost_grant::ENTRY,
+    lose_reply::ENTRY,
+    cut_off::ENTRY,
+    delay::ENTRY,
+    reset::ENTRY,
+    refuse::ENTRY,
 ];
 
 /// The planned faults of a run, each of which strikes once.
@@ -61,6 +72,9 @@ pub struct Faults {
     /// What was prepared for faults that strike next.
     // A std mutex and not tokio's: it is held to put one in or take it out.
     prepared: Mutex<HashMap<usize, Guard>>,
+    /// The answers that are to be lost.
+    // The same: it is held for a look at one or two.
+    losing: Mutex<Vec<lose_reply::Losing>>,
     recorder: Recorder,
 }
 
@@ -85,6 +99,7 @@ impl Faults {
             lock: plan.lock.kind.clone(),
             keys: keys.collect(),
             prepared: Mutex::default(),
+            losing: Mutex::default(),
             recorder,
         })
     }
@@ -119,9 +134,12 @@ impl Faults {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An operation of `instance` is at `point`: strikes if a fault is due. True if it did, and the
+    /// An operation of a worker of `instance` is at `point`: strikes if a fault is due. True if it did, and the
     /// operation must not go on before its instance does.
-    pub fn reached(self: &Arc<Faults>, point: Point, instance: u32) -> bool {
+    pub fn reached(self: &Arc<Faults>, point: Point, instance: u32, worker: u32) -> bool {
+        if point == Point::BeforeAcquire {
+            lose_reply::asks_anew(self, worker);
+        }
         let place = Point::ALL.iter().position(|known| *known == point);
         let Some(counter) = place.and_then(|place| self.reached.get(place)) else {
             return false;
@@ -135,7 +153,7 @@ impl Faults {
         let due = At::Point { point, nth: times };
         let due = self.plan.iter().position(|fault| fault.at == due);
         if let Some(fault) = due {
-            self.strike(fault, instance);
+            self.strike(fault, instance, worker);
         }
         self.prepare(Some((point, times)));
         due.is_some()
@@ -151,8 +169,13 @@ impl Faults {
         timed.collect()
     }
 
-    /// Applies a fault to an instance.
-    pub fn strike(self: &Arc<Faults>, fault: usize, instance: u32) {
+    /// Applies a fault to an instance, at a time.
+    pub fn strike_instance(self: &Arc<Faults>, fault: usize, instance: u32) {
+        // Whose workers' numbers do not matter then.
+        self.strike(fault, instance, instance);
+    }
+
+    fn strike(self: &Arc<Faults>, fault: usize, instance: u32, worker: u32) {
         let number = fault as u32;
         match self.plan[fault].how {
             How::Crash => crash::strike(self, number, instance),
@@ -164,6 +187,11 @@ impl Faults {
                 let stalled = self.prepared().remove(&fault);
                 lost_grant::strike(self, number, instance, stalled);
             }
+            How::LoseReply { which } => lose_reply::strike(self, number, worker, which),
+            How::CutOff { for_ns } => cut_off::strike(self, number, instance, for_ns),
+            How::Delay { by_ns, for_ns } => delay::strike(self, number, instance, by_ns, for_ns),
+            How::Reset { applied } => reset::strike(self, number, instance, applied),
+            How::Refuse { for_ns } => refuse::strike(self, number, for_ns),
         }
     }
 

@@ -1,6 +1,7 @@
 //! One connection through a link: requests one way, answers the other, each at its own pace. What
 //! is held back is not read, so that who sends it has to wait.
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,6 +40,7 @@ pub(super) async fn relay(mut client: TcpStream, mut server: TcpStream, rules: &
     let relay = Relay {
         rules,
         talk: Mutex::new(Talk::new()),
+        undecided: Mutex::default(),
         ours: Notify::new(),
         answered: Notify::new(),
     };
@@ -64,6 +66,8 @@ struct Relay<'a> {
     rules: &'a Rules,
     // A std mutex and not tokio's: it is held for one message, never across an await.
     talk: Mutex<Talk>,
+    /// The rules whose answers decide, in the order of those answers.
+    undecided: Mutex<VecDeque<Arc<Active>>>,
     /// There may be an answer of the link's own to send.
     ours: Notify,
     /// An answer has come.
@@ -105,6 +109,12 @@ enum Next {
 impl Relay<'_> {
     fn talk(&self) -> MutexGuard<'_, Talk> {
         self.talk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn undecided(&self) -> MutexGuard<'_, VecDeque<Arc<Active>>> {
+        self.undecided
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn requests(&self, mut from: ReadHalf<'_>, to: WriteHalf<'_>) -> End {
@@ -264,11 +274,14 @@ impl Relay<'_> {
             }
             Action::Delay(by) => (Fate::Pass, Next::PassAfter(*by)),
             Action::Hold => (Fate::Pass, Next::PassWithout(Arc::clone(&rule))),
+            _ if rule.waits_for_the_answer() => (Fate::Depends, Next::Pass),
             Action::Swallow => (Fate::Swallow, Next::Pass),
             Action::ResetAfter => (Fate::Reset, Next::Pass),
             _ => (Fate::Pass, Next::Pass),
         };
-        talk.sent(words, fate);
+        if talk.sent(words, fate) && fate == Fate::Depends {
+            self.undecided().push_back(rule);
+        }
         next
     }
 
@@ -291,12 +304,31 @@ impl Relay<'_> {
 
     fn heard(&self, lane: &mut Lane, bytes: &Range<usize>) -> Fate {
         let mut talk = self.talk();
-        let fate = talk.heard(lane.kind(), &lane.words(bytes));
+        let words = lane.words(bytes);
+        let mut fate = talk.heard(lane.kind(), &words);
+        if fate == Fate::Depends {
+            fate = self.settled(lane.kind(), &words);
+        }
         self.answered.notify_one();
         if talk.streams {
             lane.lose_after_this();
         }
         fate
+    }
+
+    /// What becomes of an answer that decides itself.
+    fn settled(&self, kind: u8, words: &Words<'_>) -> Fate {
+        let rule = self.undecided().pop_front();
+        let applies =
+            |rule: &Arc<Active>| rule.fits_answer(kind, words) && self.rules.in_force(rule);
+        let Some(rule) = rule.filter(applies) else {
+            return Fate::Pass;
+        };
+        rule.hit();
+        match rule.action() {
+            Action::ResetAfter => Fate::Reset,
+            _ => Fate::Swallow,
+        }
     }
 
     /// Has a piece pass with what is due, or not at all. True if the other end is gone.

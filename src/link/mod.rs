@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-pub use rule::{Action, Chance, Command, Filter, Refusal, Rule, Ways, Who, Window};
+pub use rule::{Action, Answer, Chance, Command, Filter, Refusal, Rule, Ways, Who, Window};
 pub use rules::Guard;
 
 use rules::Rules;

@@ -97,7 +97,7 @@ pub async fn run(
     });
     let mut beside = JoinSet::new();
     beside.spawn(lag::watch(shared.recorder.clone(), plan.ttl()));
-    for server in reach.servers() {
+    for server in reach.servers_themselves() {
         beside.spawn(listen(Arc::clone(&shared), server));
     }
     if let Some(group) = &reach.group {
@@ -108,7 +108,7 @@ pub async fn run(
         let faults = Arc::clone(&shared.faults);
         beside.spawn(async move {
             tokio::time::sleep(Duration::from_nanos(at_ns)).await;
-            faults.strike(fault, instance);
+            faults.strike_instance(fault, instance);
         });
     }
     let mut instances = start(&shared, nodes, &lives);

@@ -28,6 +28,7 @@ pub static ALL: &[BuiltIn] = built_in![
     "crash-inside",
     "cron-missed",
     "cron",
+    "cut-off",
     "gc-pause-conditional",
     "gc-pause-fence",
     "gc-pause-unique",
@@ -50,6 +51,7 @@ pub static ALL: &[BuiltIn] = built_in![
     "rate-sweep",
     "reconcile-twice",
     "release-by-other",
+    "reply-lost",
     "ttl-sweep",
     "wake-up",
 ];

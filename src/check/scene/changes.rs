@@ -50,12 +50,12 @@ impl Scene {
                 remember(self.lags.entry(*instance).or_default(), (from, at));
             }
             Kind::Promoted { held, .. } => remember(&mut self.promotions, (at, held.clone())),
-            Kind::Server {
-                key,
-                did: ServerDid::Evicted,
-            } => {
-                if let Some(key) = self.keys.get_mut(*key as usize) {
-                    remember(&mut key.evicted, at);
+            Kind::Server { key, did } => {
+                let key = self.keys.get_mut(*key as usize);
+                match (key, did) {
+                    (Some(key), ServerDid::Evicted) => remember(&mut key.evicted, at),
+                    (Some(key), ServerDid::Expired) => remember(&mut key.expired, at),
+                    _ => {}
                 }
             }
             _ => {}
