@@ -1,14 +1,26 @@
 //! Faults: one small file each. A fault is applied, proves that it landed, and is undone when its
 //! guard is dropped. [`Faults`] knows which one is due where.
 
+mod client_kill;
+mod client_pause;
+mod clock_jump;
 mod crash;
+mod evict;
 mod freeze;
+mod kill_server;
 mod lost_grant;
+mod node;
+mod quorum;
 mod refuse_writes;
+mod restart;
+mod script_flush;
+mod stop_server;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
 
 use crate::history::Recorder;
 use crate::history::event::Kind;
@@ -38,11 +50,21 @@ pub struct Entry {
 }
 
 /// Every fault there is. (Slow sections are no fault but the section's own distribution.)
-pub static ALL: [Entry; 4] = [
+pub static ALL: [Entry; 14] = [
     freeze::ENTRY,
     crash::ENTRY,
     refuse_writes::ENTRY,
     lost_grant::ENTRY,
+    restart::ENTRY,
+    kill_server::ENTRY,
+    stop_server::ENTRY,
+    clock_jump::ENTRY,
+    script_flush::ENTRY,
+    client_pause::ENTRY,
+    client_kill::ENTRY,
+    evict::ENTRY,
+    quorum::RESTART,
+    quorum::CLOCK,
 ];
 
 /// The planned faults of a run, each of which strikes once.
@@ -59,6 +81,8 @@ pub struct Faults {
     /// What was prepared for faults that strike next.
     // A std mutex and not tokio's: it is held to put one in or take it out.
     prepared: Mutex<HashMap<usize, Guard>>,
+    /// How many servers are struck at present.
+    struck: watch::Sender<u32>,
     recorder: Recorder,
 }
 
@@ -80,6 +104,7 @@ impl Faults {
             lock: plan.lock.kind.clone(),
             keys: keys.collect(),
             prepared: Mutex::default(),
+            struck: watch::Sender::new(0),
             recorder,
         })
     }
@@ -100,6 +125,12 @@ impl Faults {
                 && let Some(guard) = lost_grant::stall(self, fault as u32)
             {
                 self.prepared().insert(fault, guard);
+            }
+            if next
+                && let How::Server { node, fault: how } = planned.how
+                && how.needs_majority()
+            {
+                quorum::cut(self, fault as u32, node);
             }
         }
     }
@@ -148,7 +179,28 @@ impl Faults {
                 let stalled = self.prepared().remove(&fault);
                 lost_grant::strike(self, number, stalled);
             }
+            How::Server { node, fault } => node::strike(self, number, node, fault),
         }
+    }
+
+    /// Does something to a server, beside the instances. [`Faults::settled`] waits for its end.
+    fn beside(self: &Arc<Faults>, work: impl Future<Output = ()> + Send + 'static) {
+        self.struck.send_modify(|struck| *struck += 1);
+        let over = Over(Arc::clone(self));
+        tokio::spawn(async move {
+            work.await;
+            drop(over);
+        });
+    }
+
+    /// Waits until no server is struck any more.
+    pub async fn settled(&self) {
+        // It cannot fail: the sender lives as long as this.
+        let _ = self
+            .struck
+            .subscribe()
+            .wait_for(|struck| *struck == 0)
+            .await;
     }
 
     fn began(&self, fault: u32, what: String) {
@@ -161,5 +213,14 @@ impl Faults {
 
     fn ended(&self, fault: u32) {
         self.recorder.record(Kind::FaultEnded { fault });
+    }
+}
+
+/// One server is not struck any more when this is dropped.
+struct Over(Arc<Faults>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.struck.send_modify(|struck| *struck -= 1);
     }
 }

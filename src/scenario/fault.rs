@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::read::{Field, Table};
+use super::server_fault::{ServerFault, server_fault};
 use super::times::positive;
 use crate::clock::nanos;
 
@@ -34,6 +35,13 @@ pub enum How {
     /// The primary dies before it has told its replicas of a grant, and one of them is promoted.
     /// Of independent nodes one dies.
     LostGrant,
+    /// A server is struck.
+    Server {
+        /// Which one of those that hold data, from 0.
+        node: u32,
+        /// What is done to it.
+        fault: ServerFault,
+    },
 }
 
 /// When a fault strikes.
@@ -101,6 +109,8 @@ pub(super) struct Place {
     pub(super) instances: Option<u64>,
     /// Whether there are, or may be, Sentinels.
     pub(super) sentinel: bool,
+    /// Whether there are, or may be, several independent servers.
+    pub(super) quorum: bool,
 }
 
 /// The list of faults.
@@ -116,7 +126,8 @@ pub(super) fn faults_of(field: &Field<'_>, place: Place) -> Option<Vec<Fault>> {
 fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
     let table = field.table()?;
     let kind_field = table.need("kind", "\"freeze\"");
-    let kinds = ["freeze", "crash", "refuse-writes", "lost-grant"];
+    let mut kinds = vec!["freeze", "crash", "refuse-writes", "lost-grant"];
+    kinds.extend(ServerFault::WORDS);
     let kind = kind_field.as_ref().and_then(|field| field.word(&kinds));
     let at_field = table.need("at", "{ point = \"in-section\", nth = 20 }");
     let at = at_field.as_ref();
@@ -138,6 +149,19 @@ fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
             }
             Some(How::LostGrant)
         }
+        Some(word) if ServerFault::WORDS.contains(&word) => {
+            let node = table
+                .get("node")
+                .map_or(Some(0), |field| field.integer(0..=8));
+            let fault = server_fault(word, &table);
+            if fault.is_some_and(ServerFault::needs_majority) {
+                about_a_majority(word, kind_field, at_field.filter(|_| is_time(at)), place);
+            }
+            node.zip(fault).map(|(node, fault)| How::Server {
+                node: node as u32,
+                fault,
+            })
+        }
         Some(_) => Some(How::Crash),
         None => {
             table.finish_unsure();
@@ -146,6 +170,24 @@ fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
     };
     table.finish();
     Some(Fault { at: at?, how: how? })
+}
+
+fn is_time(at: Option<At>) -> bool {
+    matches!(at, Some(At::Time { .. }))
+}
+
+/// What is about a grant on just a majority needs one, and strikes when there is a grant.
+fn about_a_majority(word: &str, kind: Option<Field<'_>>, at_time: Option<Field<'_>>, place: Place) {
+    if let Some(field) = kind.filter(|_| !place.quorum) {
+        field.misfit(format!(
+            "`{word}` needs `topology = {{ kind = \"quorum\" }}`"
+        ));
+    }
+    if let Some(field) = at_time {
+        field.misfit(format!(
+            "`{word}` strikes at a `point`: it is about one grant"
+        ));
+    }
 }
 
 fn at_of(table: Table<'_>, instances: Option<u64>) -> Option<At> {

@@ -50,6 +50,12 @@ impl Scene {
                 remember(&mut self.lags, (from, at));
             }
             Kind::Promoted { held, .. } => remember(&mut self.promotions, (at, held.clone())),
+            Kind::Restarted { lost, .. } => {
+                remember(&mut self.losses, (at, lost.clone(), Cause::ServerLostData));
+            }
+            Kind::ClockJumped { lost, .. } => {
+                remember(&mut self.losses, (at, lost.clone(), Cause::ServerClock));
+            }
             Kind::Server {
                 key,
                 did: ServerDid::Evicted,
