@@ -197,9 +197,16 @@ impl Plan {
     pub fn longest_section(&self) -> Duration {
         let frozen = self.faults.iter().map(|fault| match fault.how {
             How::Freeze { for_ns } | How::CutOff { for_ns } => for_ns,
+            How::Server { fault, .. } => nanos(fault.silence()),
             _ => 0,
         });
         self.section.longest() + Duration::from_nanos(frozen.sum())
+    }
+
+    /// Whether a fault moves a server's wall clock.
+    pub fn moves_clocks(&self) -> bool {
+        let mut faults = self.faults.iter();
+        faults.any(|fault| matches!(fault.how, How::Server { fault, .. } if fault.moves_clocks()))
     }
 
     /// The longest that a waiter pauses between two questions, by its own will.
@@ -296,7 +303,7 @@ fn resolve_faults(scenario: &Scenario, scale: f64, load: &Load, seed: u64) -> Ve
             },
             point @ At::Point { .. } => point,
         },
-        how: fault.how.scaled(|ns| scaled(ns, scale)),
+        how: fault.how.scaled(scale),
     };
     scenario.faults.iter().enumerate().map(resolve).collect()
 }

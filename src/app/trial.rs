@@ -65,6 +65,10 @@ pub(super) async fn conduct(
     let [first, ..] = plans else {
         return Err(Failure::usage("no trial was asked for"));
     };
+    let mut binary = binary.clone();
+    if plans.iter().any(Plan::moves_clocks) {
+        binary = (binary.with_own_wall_clock().await).map_err(Failure::environment)?;
+    }
     let database = Database::raise(first.store, session.store_url.as_ref());
     let database = database.await.map_err(Failure::environment)?;
     if session.progress {
@@ -80,7 +84,7 @@ pub(super) async fn conduct(
             _ => folder.join(format!("seed-{}", plan.seed)),
         };
         let under = Under {
-            binary,
+            binary: &binary,
             database: &database,
         };
         let (trial, judgement) = one(plan, &under, &folder, session, &mut progress).await?;

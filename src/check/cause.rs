@@ -83,6 +83,9 @@ pub fn of_loss(scene: &Scene, loser: &Operation, granted: Window) -> Option<Loss
     if scene.lost_in_promotion(loser.key, since).is_some() {
         return because(Cause::PromotionLostGrant, None);
     }
+    if let Some((_, cause)) = scene.lost_by_server(loser.key, since) {
+        return because(cause, None);
+    }
     let suspects: Vec<_> = scene.removals(loser, granted.1).collect();
     // One that was sent after the grant was seen can have removed nothing older.
     let upset = scene.key(loser.key).and_then(|key| key.upset);

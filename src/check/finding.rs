@@ -146,6 +146,10 @@ pub enum Cause {
     Evicted,
     /// A replica was promoted that did not know of the grant.
     PromotionLostGrant,
+    /// A server restarted without the data that it had.
+    ServerLostData,
+    /// A server's wall clock jumped, and ended the lease.
+    ServerClock,
     /// A refused acquire was taken for a granted one.
     DenialIgnored,
     /// An acquire failed and the section was entered all the same.
@@ -174,6 +178,8 @@ impl Cause {
             Cause::ReplyLost => "reply-lost",
             Cause::Evicted => "evicted",
             Cause::PromotionLostGrant => "promotion-lost-grant",
+            Cause::ServerLostData => "server-lost-data",
+            Cause::ServerClock => "server-clock",
             Cause::DenialIgnored => "denial-ignored",
             Cause::FailOpen => "fail-open",
             Cause::EffectAfterRelease => "effect-after-release",

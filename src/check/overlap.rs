@@ -97,6 +97,8 @@ fn why(loss: &Loss) -> String {
         }
         Cause::Evicted => "the server had evicted its key",
         Cause::PromotionLostGrant => "a replica was promoted that did not know of its lock",
+        Cause::ServerLostData => "a server had restarted without it",
+        Cause::ServerClock => "a server's clock had jumped, and ended its lease",
         _ => "the history does not tell why",
     };
     why.to_owned()

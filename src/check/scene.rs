@@ -35,6 +35,8 @@ pub struct Scene {
     lags: HashMap<Option<u32>, VecDeque<Window>>,
     /// When a replica was promoted, and which keys it held.
     promotions: VecDeque<(Time, Vec<u32>)>,
+    /// When a server lost keys that it held, which ones, and why.
+    losses: VecDeque<(Time, Vec<u32>, Cause)>,
     renews_every: Option<Duration>,
     ttl: Duration,
     margin: Duration,
@@ -52,6 +54,7 @@ impl Scene {
             pauses: HashMap::new(),
             lags: HashMap::new(),
             promotions: VecDeque::new(),
+            losses: VecDeque::new(),
             renews_every,
             ttl: plan.ttl(),
             margin: plan.ttl() - renews_every.unwrap_or_default(),
@@ -163,6 +166,15 @@ impl Scene {
             .iter()
             .filter(|(_, held)| !held.contains(&key));
         lost.find(|(at, _)| heard.contains(at)).map(|(at, _)| *at)
+    }
+
+    /// When, in a window, a server lost a key that it held, and why. It is told before anybody can
+    /// be granted the key again.
+    pub fn lost_by_server(&self, key: u32, window: Window) -> Option<(Time, Cause)> {
+        let mut losses = self.losses.iter();
+        let lost =
+            losses.find(|(at, lost, _)| lost.contains(&key) && (window.0..=window.1).contains(at));
+        lost.map(|(at, _, cause)| (*at, *cause))
     }
 
     /// Releases by others that may have removed an operation's lock by some time. That includes

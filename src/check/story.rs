@@ -176,6 +176,17 @@ impl Story {
             let text = format!("a replica is promoted that does not know of {held}'s lock");
             self.say(at, text);
         }
+        if let Some(grant) = &holder.grant
+            && let window = (grant.answered, event.at_ns)
+            && let Some((at, why)) = scene.lost_by_server(holder.key, window)
+            && why == cause
+        {
+            let how = match cause {
+                Cause::ServerClock => "a server's clock jumps",
+                _ => "a server restarts without its data",
+            };
+            self.say(at, format!("{how}, and {held}'s lock is gone"));
+        }
         let letter = self.joins(intruder.op);
         let name = intruder.name();
         self.say(

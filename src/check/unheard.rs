@@ -191,7 +191,11 @@ impl Unheard {
             return;
         };
         let key = refused.key;
-        if self.suspected.iter().any(|(suspected, _)| *suspected == key) {
+        if self
+            .suspected
+            .iter()
+            .any(|(suspected, _)| *suspected == key)
+        {
             return;
         }
         let Some((kept, vacant_since)) = self.keeper(key, scene) else {

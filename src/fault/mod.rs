@@ -1,20 +1,32 @@
 //! Faults: one small file each. A fault is applied, proves that it landed, and is undone when its
 //! guard is dropped. [`Faults`] knows which one is due where.
 
+mod client_kill;
+mod client_pause;
+mod clock_jump;
 mod crash;
 mod cut_off;
 mod delay;
+mod evict;
 mod freeze;
+mod kill_server;
 mod lose_reply;
 mod lost_grant;
+mod node;
 mod on_links;
+mod quorum;
 mod refuse;
 mod refuse_writes;
 mod reset;
+mod restart;
+mod script_flush;
+mod stop_server;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
 
 use crate::history::Recorder;
 use crate::history::event::Kind;
@@ -44,7 +56,7 @@ pub struct Entry {
 }
 
 /// Every fault there is. (Slow sections are no fault but the section's own distribution.)
-pub static ALL: [Entry; 9] = [
+pub static ALL: [Entry; 19] = [
     freeze::ENTRY,
     crash::ENTRY,
     refuse_writes::ENTRY,
@@ -54,6 +66,16 @@ pub static ALL: [Entry; 9] = [
     delay::ENTRY,
     reset::ENTRY,
     refuse::ENTRY,
+    restart::ENTRY,
+    kill_server::ENTRY,
+    stop_server::ENTRY,
+    clock_jump::ENTRY,
+    script_flush::ENTRY,
+    client_pause::ENTRY,
+    client_kill::ENTRY,
+    evict::ENTRY,
+    quorum::RESTART,
+    quorum::CLOCK,
 ];
 
 /// The planned faults of a run, each of which strikes once.
@@ -75,6 +97,8 @@ pub struct Faults {
     /// The answers that are to be lost.
     // The same: it is held for a look at one or two.
     losing: Mutex<Vec<lose_reply::Losing>>,
+    /// How many servers are struck at present.
+    struck: watch::Sender<u32>,
     recorder: Recorder,
 }
 
@@ -100,6 +124,7 @@ impl Faults {
             keys: keys.collect(),
             prepared: Mutex::default(),
             losing: Mutex::default(),
+            struck: watch::Sender::new(0),
             recorder,
         })
     }
@@ -120,6 +145,12 @@ impl Faults {
                 && let Some(guard) = lost_grant::stall(self, fault as u32)
             {
                 self.prepared().insert(fault, guard);
+            }
+            if next
+                && let How::Server { node, fault: how } = planned.how
+                && how.needs_majority()
+            {
+                quorum::cut(self, fault as u32, node);
             }
         }
     }
@@ -192,7 +223,28 @@ impl Faults {
             How::Delay { by_ns, for_ns } => delay::strike(self, number, instance, by_ns, for_ns),
             How::Reset { applied } => reset::strike(self, number, instance, applied),
             How::Refuse { for_ns } => refuse::strike(self, number, for_ns),
+            How::Server { node, fault } => node::strike(self, number, node, fault),
         }
+    }
+
+    /// Does something to a server, beside the instances. [`Faults::settled`] waits for its end.
+    fn beside(self: &Arc<Faults>, work: impl Future<Output = ()> + Send + 'static) {
+        self.struck.send_modify(|struck| *struck += 1);
+        let over = Over(Arc::clone(self));
+        tokio::spawn(async move {
+            work.await;
+            drop(over);
+        });
+    }
+
+    /// Waits until no server is struck any more.
+    pub async fn settled(&self) {
+        // It cannot fail: the sender lives as long as this.
+        let _ = self
+            .struck
+            .subscribe()
+            .wait_for(|struck| *struck == 0)
+            .await;
     }
 
     fn began(&self, fault: u32, what: String) {
@@ -205,5 +257,14 @@ impl Faults {
 
     fn ended(&self, fault: u32) {
         self.recorder.record(Kind::FaultEnded { fault });
+    }
+}
+
+/// One server is not struck any more when this is dropped.
+struct Over(Arc<Faults>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.struck.send_modify(|struck| *struck -= 1);
     }
 }

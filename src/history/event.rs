@@ -214,6 +214,26 @@ pub enum Kind {
         /// into the header's `keys`.
         held: Vec<u32>,
     },
+    /// A server was killed and is back; nobody has got in yet. (Older readers of the format do not
+    /// know it.)
+    Restarted {
+        /// Its address.
+        server: String,
+        /// The keys that it held when it was killed, and should hold still, and does not: indices
+        /// into the header's `keys`.
+        lost: Vec<u32>,
+    },
+    /// A server's wall clock jumped; nobody was granted anything meanwhile. (Older readers of the
+    /// format do not know it.)
+    ClockJumped {
+        /// Its address.
+        server: String,
+        /// By how much, back if it is negative.
+        by_ns: i64,
+        /// The keys that it held before, and should hold still, and does not: indices into the
+        /// header's `keys`.
+        lost: Vec<u32>,
+    },
     /// The server process ended although nobody asked it to.
     ServerDied {
         /// Its exit status and the end of its log.

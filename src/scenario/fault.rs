@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::read::{Field, Table};
+use super::server_fault::{ServerFault, server_fault};
 use super::times::positive;
 use crate::clock::nanos;
 
@@ -61,6 +62,13 @@ pub enum How {
         /// For how long.
         for_ns: u64,
     },
+    /// A server is struck.
+    Server {
+        /// Which one of those that hold data, from 0.
+        node: u32,
+        /// What is done to it.
+        fault: ServerFault,
+    },
 }
 
 impl How {
@@ -72,12 +80,17 @@ impl How {
             | How::Delay { .. }
             | How::Reset { .. }
             | How::Refuse { .. } => true,
-            How::Freeze { .. } | How::Crash | How::RefuseWrites { .. } | How::LostGrant => false,
+            How::Freeze { .. }
+            | How::Crash
+            | How::RefuseWrites { .. }
+            | How::LostGrant
+            | How::Server { .. } => false,
         }
     }
 
     /// The same on another scale of time.
-    pub fn scaled(self, scaled: impl Fn(u64) -> u64) -> How {
+    pub fn scaled(self, scale: f64) -> How {
+        let scaled = |ns: u64| (ns as f64 * scale).round() as u64;
         match self {
             How::Freeze { for_ns } => How::Freeze {
                 for_ns: scaled(for_ns),
@@ -94,6 +107,10 @@ impl How {
             },
             How::Refuse { for_ns } => How::Refuse {
                 for_ns: scaled(for_ns),
+            },
+            How::Server { node, fault } => How::Server {
+                node,
+                fault: fault.scaled(scale),
             },
             How::Crash | How::LostGrant | How::LoseReply { .. } | How::Reset { .. } => self,
         }
@@ -195,6 +212,8 @@ pub(super) struct Place {
     pub(super) instances: Option<u64>,
     /// Whether there are, or may be, Sentinels.
     pub(super) sentinel: bool,
+    /// Whether there are, or may be, several independent servers.
+    pub(super) quorum: bool,
 }
 
 /// The list of faults.
@@ -210,7 +229,7 @@ pub(super) fn faults_of(field: &Field<'_>, place: Place) -> Option<Vec<Fault>> {
 fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
     let table = field.table()?;
     let kind_field = table.need("kind", "\"freeze\"");
-    let kinds = [
+    let mut kinds = vec![
         "freeze",
         "crash",
         "refuse-writes",
@@ -221,6 +240,7 @@ fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
         "reset",
         "refuse",
     ];
+    kinds.extend(ServerFault::WORDS);
     let kind = kind_field.as_ref().and_then(|field| field.word(&kinds));
     let at_field = table.need("at", "{ point = \"in-section\", nth = 20 }");
     let at = at_field.as_ref();
@@ -266,6 +286,19 @@ fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
         Some("refuse") => long().map(|long| How::Refuse {
             for_ns: nanos(long),
         }),
+        Some(word) if ServerFault::WORDS.contains(&word) => {
+            let node = table
+                .get("node")
+                .map_or(Some(0), |field| field.integer(0..=8));
+            let fault = server_fault(word, &table);
+            if fault.is_some_and(ServerFault::needs_majority) {
+                about_a_majority(word, kind_field, at_field.filter(|_| is_time(at)), place);
+            }
+            node.zip(fault).map(|(node, fault)| How::Server {
+                node: node as u32,
+                fault,
+            })
+        }
         Some(_) => Some(How::Crash),
         None => {
             table.finish_unsure();
@@ -283,6 +316,24 @@ fn reply_of(table: &Table<'_>) -> Option<Reply> {
     };
     let word = field.word(&Reply::ALL.map(Reply::word))?;
     Reply::ALL.into_iter().find(|reply| reply.word() == word)
+}
+
+fn is_time(at: Option<At>) -> bool {
+    matches!(at, Some(At::Time { .. }))
+}
+
+/// What is about a grant on just a majority needs one, and strikes when there is a grant.
+fn about_a_majority(word: &str, kind: Option<Field<'_>>, at_time: Option<Field<'_>>, place: Place) {
+    if let Some(field) = kind.filter(|_| !place.quorum) {
+        field.misfit(format!(
+            "`{word}` needs `topology = {{ kind = \"quorum\" }}`"
+        ));
+    }
+    if let Some(field) = at_time {
+        field.misfit(format!(
+            "`{word}` strikes at a `point`: it is about one grant"
+        ));
+    }
 }
 
 fn at_of(table: Table<'_>, instances: Option<u64>) -> Option<At> {

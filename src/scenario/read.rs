@@ -10,6 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::Problem;
+use crate::clock::nanos;
 
 /// The mistakes found so far.
 #[derive(Debug, Default)]
@@ -313,6 +314,19 @@ impl<'a> Field<'a> {
         let Some(text) = self.value.get_ref().as_str() else {
             return self.wrong("a duration with its unit, such as \"5s\" or \"200ms\"");
         };
+        self.duration_in(text)
+    }
+
+    /// The nanoseconds of a duration that may have a sign (`"-5s"`).
+    pub(super) fn signed_duration(&self) -> Option<i64> {
+        let text = self.value.get_ref().as_str();
+        match text.and_then(|text| text.strip_prefix('-')) {
+            Some(text) => self.duration_in(text).map(|back| -(nanos(back) as i64)),
+            None => self.duration().map(|on| nanos(on) as i64),
+        }
+    }
+
+    fn duration_in(&self, text: &str) -> Option<Duration> {
         let day = Duration::from_secs(24 * 60 * 60);
         match humantime::parse_duration(text) {
             Ok(duration) if duration <= day => Some(duration),

@@ -49,6 +49,10 @@ pub(super) fn scenario(root: Table<'_>, known: &Vocabulary) -> Option<Scenario> 
     let known_place = Place {
         instances,
         sentinel,
+        quorum: !matches!(
+            topology,
+            None | Some(Some(Topology::Single | Topology::Sentinel { .. }))
+        ),
     };
     let faults = root
         .get("fault")

@@ -7,6 +7,7 @@ mod postgres;
 mod process;
 mod sentinel;
 mod servers;
+mod wall_clock;
 
 pub use limits::{open_file_limit, raise_open_file_limit};
 pub use machine::Machine;

@@ -1,17 +1,21 @@
 //! One server process: where its binary is, how it is started on a free port, how it ends.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, Read, Seek};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
+
+use super::wall_clock::WallClock;
 
 /// The names under which a server is looked for.
 const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
@@ -29,6 +33,8 @@ const PORTS: usize = 8;
 const READY_LINE: &str = "Ready to accept connections";
 /// What a Sentinel logs when it listens.
 const SENTINEL_LINE: &str = "Sentinel ID is";
+/// What every process of ours logs to, in its folder.
+const LOG: &str = "server.log";
 /// The file that a Sentinel is configured by, and rewrites.
 const SENTINEL_FILE: &str = "sentinel.conf";
 
@@ -44,6 +50,8 @@ pub struct Binary {
     pub path: PathBuf,
     /// What it says of its version.
     pub version: String,
+    /// By what the wall clock of its servers can be moved, where a fault does.
+    pub(super) wall_clock: Option<Arc<WallClock>>,
 }
 
 /// Why there is no server.
@@ -67,6 +75,9 @@ pub enum StartError {
     /// The workers' sockets do not fit.
     #[error("{0}")]
     OpenFiles(String),
+    /// Its wall clock cannot be moved here.
+    #[error("the fault `clock-jump` cannot be made here: {0}")]
+    WallClock(String),
 }
 
 /// Where a server is looked for, in order.
@@ -96,7 +107,11 @@ pub fn find(flag: Option<&Path>) -> Result<Binary, StartError> {
     let said = ask_version(&path);
     let said = said.map_err(|why| StartError::NotAServer(path.clone(), why.to_string()))?;
     match version(&said) {
-        Some(version) => Ok(Binary { path, version }),
+        Some(version) => Ok(Binary {
+            path,
+            version,
+            wall_clock: None,
+        }),
         None => Err(StartError::NotAServer(
             path,
             format!("`--version` said \"{said}\""),
@@ -157,22 +172,89 @@ impl Job<'_> {
         }
     }
 
-    fn arguments(self, command: &mut Command, folder: &Path, port: u16) -> io::Result<()> {
+    fn arguments(self, folder: &Path, port: u16) -> io::Result<Vec<String>> {
         let port = port.to_string();
-        match self {
-            Job::Server(options) => {
-                command
-                    .args(["--port", &port, "--bind", "127.0.0.1", "--save", ""])
-                    .args(["--appendonly", "no", "--daemonize", "no", "--dir", "."])
-                    .args(options);
-            }
+        let fixed = match self {
+            Job::Server(_) => vec![
+                "--port",
+                &port,
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--daemonize",
+                "no",
+                "--dir",
+                ".",
+            ],
             Job::Sentinel(configuration) => {
                 let text = format!("port {port}\nbind 127.0.0.1\ndir .\n{configuration}");
                 std::fs::write(folder.join(SENTINEL_FILE), text)?;
-                command.args([SENTINEL_FILE, "--sentinel"]);
+                vec![SENTINEL_FILE, "--sentinel"]
+            }
+        };
+        let mut arguments: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
+        if let Job::Server(options) = self {
+            arguments.extend_from_slice(options);
+        }
+        Ok(arguments)
+    }
+}
+
+/// How a process was started, and can be started again.
+#[derive(Debug)]
+pub(super) struct Recipe {
+    binary: Binary,
+    arguments: Vec<String>,
+    ready_line: &'static str,
+    pub(super) address: SocketAddr,
+    pub(super) folder: TempDir,
+}
+
+impl Recipe {
+    /// Removes what a server has saved of its data.
+    pub(super) fn forget_data(&self) -> io::Result<()> {
+        for entry in std::fs::read_dir(self.folder.path())? {
+            let path = entry?.path();
+            let kept = [LOG, super::wall_clock::FILE, SENTINEL_FILE];
+            if kept.iter().any(|name| path.ends_with(name)) {
+                continue;
+            }
+            match path.is_dir() {
+                true => std::fs::remove_dir_all(path)?,
+                false => std::fs::remove_file(path)?,
             }
         }
         Ok(())
+    }
+
+    fn command(&self, options: &[&str]) -> io::Result<Command> {
+        let folder = self.folder.path();
+        let mut log = OpenOptions::new();
+        let log = log.create(true).append(true).open(folder.join(LOG))?;
+        let mut command = Command::new(&self.binary.path);
+        command
+            .args(&self.arguments)
+            .args(options)
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stderr(log.try_clone()?)
+            .stdout(log)
+            // Ctrl-C in a terminal is the driver's alone: it still needs its server to drain.
+            .process_group(0)
+            .kill_on_drop(true);
+        if let Some(wall_clock) = &self.binary.wall_clock {
+            wall_clock.lead(&mut command, folder)?;
+        }
+        die_with_driver(command.as_std_mut(), Signal::SIGKILL);
+        Ok(command)
+    }
+
+    fn log(&self) -> String {
+        let bytes = std::fs::read(self.folder.path().join(LOG)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
@@ -181,7 +263,9 @@ impl Job<'_> {
 pub(super) struct Process {
     child: Child,
     pub(super) address: SocketAddr,
-    folder: TempDir,
+    pub(super) recipe: Arc<Recipe>,
+    /// Whether its end is meant: by a fault.
+    pub(super) meant: Arc<AtomicBool>,
 }
 
 impl Process {
@@ -210,34 +294,41 @@ impl Process {
             .tempdir()
             .map_err(io)?;
         let address = free_address().map_err(io)?;
-        let log = File::create(folder.path().join("server.log")).map_err(io)?;
-        let mut command = Command::new(&binary.path);
-        job.arguments(&mut command, folder.path(), address.port())
-            .map_err(io)?;
-        command
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stderr(log.try_clone().map_err(io)?)
-            .stdout(log)
-            // Ctrl-C in a terminal is the driver's alone: it still needs its server to drain.
-            .process_group(0)
-            .kill_on_drop(true);
-        die_with_driver(command.as_std_mut(), Signal::SIGKILL);
-        let child = command.spawn().map_err(io)?;
-        let mut process = Process {
-            child,
+        let arguments = job.arguments(folder.path(), address.port());
+        let recipe = Recipe {
+            binary: binary.clone(),
+            arguments: arguments.map_err(io)?,
+            ready_line: job.ready_line(),
             address,
             folder,
         };
-        process.ready(&binary.path, job.ready_line()).await?;
+        Process::by(Arc::new(recipe), &[]).await
+    }
+
+    /// Starts one by a recipe, with some more options, and waits until it is ready. On which thread:
+    /// see [`Process::start`].
+    pub(super) async fn by(recipe: Arc<Recipe>, options: &[&str]) -> Result<Process, StartError> {
+        let path = recipe.binary.path.clone();
+        let io = |why| StartError::Io(path.clone(), why);
+        let logged = recipe.log().len();
+        let child = recipe.command(options).map_err(io)?.spawn().map_err(io)?;
+        let mut process = Process {
+            child,
+            address: recipe.address,
+            recipe,
+            meant: Arc::default(),
+        };
+        process.ready(&path, logged).await?;
         Ok(process)
     }
 
     /// Waits until the server's own log says that it is ready: a connection to the port could
     /// reach a stranger's server.
-    async fn ready(&mut self, path: &Path, line: &str) -> Result<(), StartError> {
+    async fn ready(&mut self, path: &Path, logged: usize) -> Result<(), StartError> {
         let began = Instant::now();
-        while !self.log().contains(line) {
+        let line = self.recipe.ready_line;
+        let is_ready = |log: &str| log.get(logged..).is_some_and(|new| new.contains(line));
+        while !is_ready(&self.log()) {
             let ended = self.child.try_wait();
             if ended
                 .map_err(|why| StartError::Io(path.to_owned(), why))?
@@ -278,10 +369,14 @@ impl Process {
         self.child.id()
     }
 
+    /// Whether a fault has ended it.
+    pub(super) fn is_meant_to_end(&self) -> bool {
+        self.meant.load(Ordering::Acquire)
+    }
+
     /// All that the server has logged.
     pub(super) fn log(&self) -> String {
-        let bytes = std::fs::read(self.folder.path().join("server.log")).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
+        self.recipe.log()
     }
 
     fn log_tail(&self) -> String {
@@ -301,7 +396,12 @@ impl Drop for Process {
 /// Kills a process that leads a group, and all of the group: what was named as a server may be a
 /// script that has started the server as a process of its own.
 pub(super) fn kill_group(leader: u32) {
-    let _ = killpg(Pid::from_raw(leader as i32), Signal::SIGKILL);
+    signal_group(leader, Signal::SIGKILL);
+}
+
+/// Sends a signal to a process that leads a group, and to all of the group.
+pub(super) fn signal_group(leader: u32, signal: Signal) -> bool {
+    killpg(Pid::from_raw(leader as i32), signal).is_ok()
 }
 
 /// A port that was free a moment ago.

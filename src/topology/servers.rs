@@ -40,6 +40,33 @@ impl Running {
             ended: false,
         }
     }
+
+    /// Waits for its end by itself, and tells how it did. An end on purpose is none, and a process
+    /// that was raised again is watched in its place.
+    async fn died(&mut self) -> String {
+        loop {
+            tokio::select! {
+                biased;
+                how = self.process.died(), if !self.ended => {
+                    self.ended = true;
+                    if !self.process.is_meant_to_end() {
+                        return how;
+                    }
+                }
+                next = self.machine.raised() => {
+                    self.process = next;
+                    self.ended = false;
+                }
+            }
+        }
+    }
+
+    async fn stop(self) {
+        if let Some(raised) = self.machine.close() {
+            raised.stop().await;
+        }
+        self.process.stop().await;
+    }
 }
 
 /// How the servers are reached, and touched by faults.
@@ -168,28 +195,19 @@ impl Servers {
     /// Ends one of them for good, as a fault does.
     pub async fn kill(&mut self, node: usize) {
         self.reach.nodes.remove(node).kill();
-        self.running.remove(node).process.stop().await;
+        self.running.remove(node).stop().await;
     }
 
     /// Waits for any of them to end by itself, and tells how it did. An end on purpose is none.
     pub async fn died(&mut self) -> String {
-        loop {
-            let left = self.running.iter_mut().filter(|one| !one.ended);
-            let ends: Vec<_> = left
-                .map(|one| {
-                    Box::pin(async {
-                        let how = one.process.died().await;
-                        one.ended = true;
-                        (!one.machine.is_doomed()).then_some(how)
-                    })
-                })
-                .collect();
-            if ends.is_empty() {
-                return std::future::pending().await;
-            }
-            if let Some(how) = select_all(ends).await.0 {
-                return how;
-            }
+        let ends: Vec<_> = self
+            .running
+            .iter_mut()
+            .map(|one| Box::pin(one.died()))
+            .collect();
+        match ends.is_empty() {
+            true => std::future::pending().await,
+            false => select_all(ends).await.0,
         }
     }
 
@@ -203,7 +221,7 @@ impl Servers {
     /// Ends them.
     pub async fn stop(self) {
         for one in self.running {
-            one.process.stop().await;
+            one.stop().await;
         }
     }
 }

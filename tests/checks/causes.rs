@@ -406,6 +406,51 @@ fn a_promotion_before_the_grant_or_after_the_lease_lost_no_grant() {
     assert_eq!(cause(&overlapped(after, 5.1)), Cause::LeaseExpired);
 }
 
+// ---- server-lost-data, server-clock
+
+#[test]
+fn a_server_that_restarts_without_the_key_lets_the_next_one_in() {
+    let told = |lost: &[u32]| {
+        sale_under("token-lua").at(0.0).granted(A).at(1.0).restarts_without(lost)
+    };
+    assert_eq!(cause(&overlapped(told(&[0]), 1.1)), Cause::ServerLostData);
+    assert_eq!(cause(&overlapped(told(&[]), 1.1)), Cause::Unexplained);
+}
+
+#[test]
+fn a_clock_that_jumps_over_the_end_of_a_lease_lets_the_next_one_in() {
+    let told = |by, lost: &[u32]| {
+        sale_under("token-lua").at(0.0).granted(A).at(1.0).clock_jumps(by, lost)
+    };
+    assert_eq!(cause(&overlapped(told(9.0, &[0]), 1.1)), Cause::ServerClock);
+    assert_eq!(cause(&overlapped(told(2.0, &[]), 1.1)), Cause::Unexplained);
+    assert_eq!(cause(&overlapped(told(-9.0, &[]), 1.1)), Cause::Unexplained);
+}
+
+#[test]
+fn a_watchdog_that_hears_of_it_changes_nothing_about_the_cause() {
+    let told = sale_under("token-lua-watchdog")
+        .at(0.0).granted(A)
+        .at(1.0).restarts_without(&[0])
+        .at(1.7).asks_to_renew(A)
+        .at(1.71).lease_lost(A);
+    assert_eq!(cause(&overlapped(told, 1.8)), Cause::ServerLostData);
+}
+
+#[test]
+fn what_a_server_lost_before_the_grant_or_after_the_lease_or_the_entry_is_no_cause() {
+    let before = sale_under("token-lua").at(0.5).restarts_without(&[0]).at(1.0).granted(A);
+    assert_eq!(cause(&overlapped(before, 1.1)), Cause::Unexplained);
+    let before = sale_under("token-lua").at(0.5).clock_jumps(9.0, &[0]).at(1.0).granted(A);
+    assert_eq!(cause(&overlapped(before, 1.1)), Cause::Unexplained);
+    let over = sale_under("token-lua").at(0.0).granted(A).works(A, 7.0, 100);
+    let over = over.at(5.05).restarts_without(&[0]);
+    assert_eq!(cause(&overlapped(over, 5.1)), Cause::LeaseExpired);
+    let after = sale_under("token-lua").at(0.0).granted(A).at(1.0).granted(B);
+    let after = after.at(1.02).clock_jumps(9.0, &[0]).at(2.0).leaves(B).judged();
+    assert_eq!(cause(&after), Cause::Unexplained);
+}
+
 // ---- holder-crashed, reply-lost
 
 #[test]

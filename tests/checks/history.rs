@@ -417,6 +417,23 @@ impl History {
         self.record(Kind::Promoted { server, held })
     }
 
+    /// A server is back after a restart, without these keys.
+    pub fn restarts_without(self, lost: &[u32]) -> History {
+        let (server, lost) = ("127.0.0.1:1".to_owned(), lost.to_vec());
+        self.record(Kind::Restarted { server, lost })
+    }
+
+    /// A server's clock jumps by so many seconds, and these keys are gone.
+    pub fn clock_jumps(self, seconds: f64, lost: &[u32]) -> History {
+        let (server, lost) = ("127.0.0.1:1".to_owned(), lost.to_vec());
+        let by_ns = (seconds * 1e9) as i64;
+        self.record(Kind::ClockJumped {
+            server,
+            by_ns,
+            lost,
+        })
+    }
+
     pub fn fault_strikes(self) -> History {
         let what = "freeze of instance 0 for 8s".to_owned();
         self.record(Kind::FaultBegan { fault: 0, what })

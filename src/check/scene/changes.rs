@@ -50,6 +50,12 @@ impl Scene {
                 remember(self.lags.entry(*instance).or_default(), (from, at));
             }
             Kind::Promoted { held, .. } => remember(&mut self.promotions, (at, held.clone())),
+            Kind::Restarted { lost, .. } => {
+                remember(&mut self.losses, (at, lost.clone(), Cause::ServerLostData));
+            }
+            Kind::ClockJumped { lost, .. } => {
+                remember(&mut self.losses, (at, lost.clone(), Cause::ServerClock));
+            }
             Kind::Server { key, did } => {
                 let key = self.keys.get_mut(*key as usize);
                 match (key, did) {

@@ -1,0 +1,82 @@
+//! `clock-jump`: a server's wall clock jumps, as when somebody sets it or it is corrected in one
+//! step. Redis lets leases run out by the wall clock: a jump forward ends them, a jump back makes
+//! them longer (<https://redis.io/docs/latest/commands/expire/>). It stays where it has jumped to.
+
+use std::time::{Duration, Instant};
+
+use super::Entry;
+use super::node::{ANSWER, Blow, ahead, ask, held, lost, open};
+use crate::client::Conn;
+use crate::history::event::Kind;
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "clock-jump",
+    about: "a server's wall clock jumps (`by = \"40s\"`, or back: `by = \"-40s\"`)",
+};
+
+/// What a jump did.
+pub(super) struct Jumped {
+    /// By how much, as measured.
+    pub(super) by: String,
+    /// The locks' keys that were gone by it.
+    pub(super) lost: Vec<u32>,
+}
+
+/// Moves the clock. The proof is the server's own time.
+pub(super) async fn strike(blow: &Blow, by_ns: i64) -> Option<String> {
+    blow.began(|node| format!("the clock of {node} jumps by {}", signed(by_ns)));
+    let jumped = jump(blow, by_ns).await?;
+    let gone = match blow.name(&jumped.lost) {
+        Some(name) => format!(", and EXISTS {name} became 0"),
+        None => String::new(),
+    };
+    let (node, by) = (blow.node.address(), jumped.by);
+    Some(format!(
+        "TIME of {node} went {by} against the driver's clock{gone}"
+    ))
+}
+
+/// Moves the clock while writes wait, so that what is gone is gone by that.
+pub(super) async fn jump(blow: &Blow, by_ns: i64) -> Option<Jumped> {
+    let conn = open(&blow.node, ANSWER).await?;
+    // The pause is over by the wall clock too, which is about to jump.
+    let most = Duration::from_nanos(by_ns.unsigned_abs()) + 2 * ANSWER;
+    let most = most.as_millis().to_string();
+    let _: String = ask(&conn, &["CLIENT", "PAUSE", &most, "WRITE"]).await?;
+    let jumped = measured(blow, &conn, by_ns).await;
+    if let Some(Jumped { lost, .. }) = &jumped {
+        blow.faults.recorder.record(Kind::ClockJumped {
+            server: blow.node.address().to_string(),
+            by_ns,
+            lost: lost.clone(),
+        });
+    }
+    let _: String = ask(&conn, &["CLIENT", "UNPAUSE"]).await?;
+    jumped
+}
+
+async fn measured(blow: &Blow, conn: &Conn, by_ns: i64) -> Option<Jumped> {
+    let keys = &blow.faults.keys;
+    let before = held(conn, keys).await?;
+    let looked = Instant::now();
+    let first = ahead(conn).await?;
+    blow.node.move_wall_clock(by_ns).ok()?;
+    let then = ahead(conn).await?;
+    let after = held(conn, keys).await?;
+    // As far as two questions can tell.
+    let (least, most) = (then.0 - first.1, then.1 - first.0);
+    let sure = most - least < by_ns.saturating_abs() / 2;
+    let moved = (least..=most).contains(&by_ns);
+    (sure && moved).then(|| Jumped {
+        by: signed(least + (most - least) / 2),
+        lost: lost(&before, &after, looked.elapsed()),
+    })
+}
+
+fn signed(ns: i64) -> String {
+    let sign = match ns < 0 {
+        true => '-',
+        false => '+',
+    };
+    format!("{sign}{:.3?}", Duration::from_nanos(ns.unsigned_abs()))
+}

@@ -1,0 +1,55 @@
+//! `evict`: a server that is also used as a cache runs out of memory and evicts its keys, a lock's
+//! among them (<https://redis.io/docs/latest/develop/reference/eviction/>, policy `allkeys-lru`).
+
+use std::time::Duration;
+
+use super::Entry;
+use super::node::{ANSWER, Blow, ask, held, info, open};
+use crate::client::Conn;
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "evict",
+    about: "a server runs out of memory and evicts all its keys",
+};
+
+/// How often it is looked whether they are gone.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Leaves it no memory until the locks' keys are gone. The proof is its own count of evictions.
+pub(super) async fn strike(blow: &Blow) -> Option<String> {
+    blow.began(|node| format!("{node} runs out of memory and evicts its keys"));
+    let conn = open(&blow.node, ANSWER).await?;
+    let before = held(&conn, &blow.faults.keys).await?;
+    let evicted = evicted(&conn).await?;
+    set(&conn, "maxmemory-policy", "allkeys-lru").await?;
+    set(&conn, "maxmemory", "1").await?;
+    let gone = async {
+        while !held(&conn, &blow.faults.keys)
+            .await
+            .is_some_and(|held| held.is_empty())
+        {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    let gone = tokio::time::timeout(ANSWER, gone).await;
+    set(&conn, "maxmemory", "0").await?;
+    set(&conn, "maxmemory-policy", "noeviction").await?;
+    gone.ok()?;
+    let keys: Vec<u32> = before.iter().map(|(key, _)| *key).collect();
+    let (node, name) = (blow.node.address(), blow.name(&keys)?);
+    let now = self::evicted(&conn).await?;
+    (now > evicted).then(|| {
+        format!(
+            "{node} evicted {} keys, and EXISTS {name} became 0",
+            now - evicted
+        )
+    })
+}
+
+async fn set(conn: &Conn, option: &str, value: &str) -> Option<String> {
+    ask(conn, &["CONFIG", "SET", option, value]).await
+}
+
+async fn evicted(conn: &Conn) -> Option<u64> {
+    info(conn, "stats", "evicted_keys").await?.parse().ok()
+}
