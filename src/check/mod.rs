@@ -127,7 +127,7 @@ impl Judge {
     pub fn event(&mut self, event: &Event) {
         self.scene.foresee(event);
         self.waiting.push_back(event.clone());
-        let due = |first: &mut Event| event.at_ns.since(first.at_ns) >= scene::HEARSAY;
+        let due = |first: &mut Event| event.at_ns.since(first.at_ns) >= scene::PATIENCE;
         while let Some(first) = self.waiting.pop_front_if(due) {
             self.judge(&first);
         }

@@ -17,9 +17,13 @@ use super::finding::Cause;
 use super::key::{Key, Removal};
 use super::operation::Operation;
 
-/// How much later than what they explain the driver's lag and the server's own word may stand in
-/// the history: they are recorded by tasks of their own. An event waits so long to be judged.
+/// How much later than what it explains the server's own word may stand in the history: it is
+/// recorded by a task of its own.
 pub const HEARSAY: Duration = Duration::from_millis(50);
+
+/// How long an event waits to be judged. The driver's lag is recorded when it is over, and where
+/// only one thread stood still the others' events come before that.
+pub const PATIENCE: Duration = Duration::from_millis(300);
 
 /// A stretch of time.
 pub type Window = (Time, Time);
