@@ -16,6 +16,7 @@ mod orphan;
 mod overlap;
 mod scene;
 mod story;
+mod unheard;
 
 pub use coverage::{Coverage, FaultCoverage};
 pub use expectation::{Expected, meet};

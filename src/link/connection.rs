@@ -88,7 +88,9 @@ impl Relay<'_> {
     }
 
     fn undecided(&self) -> MutexGuard<'_, VecDeque<Arc<Active>>> {
-        self.undecided.lock().unwrap_or_else(PoisonError::into_inner)
+        self.undecided
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn requests(&self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> End {
@@ -301,7 +303,8 @@ impl Relay<'_> {
     /// What becomes of an answer that decides itself.
     fn settled(&self, kind: u8, words: &Words<'_>) -> Fate {
         let rule = self.undecided().pop_front();
-        let applies = |rule: &Arc<Active>| rule.fits_answer(kind, words) && self.rules.in_force(rule);
+        let applies =
+            |rule: &Arc<Active>| rule.fits_answer(kind, words) && self.rules.in_force(rule);
         let Some(rule) = rule.filter(applies) else {
             return Fate::Pass;
         };

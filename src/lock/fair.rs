@@ -22,8 +22,8 @@ use super::{
     compare_and_extend, milliseconds, released,
 };
 use crate::client::{Outcome, Script};
-use crate::link::Answer;
 use crate::history::event::Release;
+use crate::link::Answer;
 use crate::scenario::Point;
 
 /// A script about the queue. KEYS: the lock, the queue (token by arrival), the waiters (token by

@@ -17,8 +17,8 @@ use super::{
     Watchdog, compare_and_delete, compare_and_extend, milliseconds,
 };
 use crate::client::{Outcome, Script};
-use crate::link::Answer;
 use crate::history::event::Release;
+use crate::link::Answer;
 use crate::scenario::Point;
 
 /// Draws the next number and takes the key with its lease, in one step; 0 if another has it. The

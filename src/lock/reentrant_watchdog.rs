@@ -19,8 +19,8 @@ use super::{
     Acquire, Boxed, Call, Entry, Lease, Lock, Renewal, WakeUp, Wakes, Watchdog, milliseconds,
 };
 use crate::client::{Outcome, Script};
-use crate::link::Answer;
 use crate::history::event::Release;
+use crate::link::Answer;
 use crate::scenario::Point;
 
 /// -1 when acquired (once more), else the milliseconds that the other one's lease still has; -2 if it

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::wire::{self, Request, Wire};
 use super::{Acquire, Boxed, Call, Entry, Lease, Lock, del, milliseconds};
 use crate::client::Outcome;
-use crate::link::Answer;
 use crate::history::event::Release;
+use crate::link::Answer;
 use crate::scenario::Point;
 
 pub(super) const ENTRY: Entry = Entry {

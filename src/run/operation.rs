@@ -155,7 +155,10 @@ impl Operation {
 
 impl Points for Operation {
     fn reached(&self, point: Point) -> Boxed<'_, ()> {
-        let struck = self.shared.faults.reached(point, self.instance, self.worker);
+        let struck = self
+            .shared
+            .faults
+            .reached(point, self.instance, self.worker);
         Box::pin(async move {
             if struck {
                 // Gives way once: the next poll finds the instance frozen, or dropped.

@@ -94,9 +94,7 @@ impl Servers {
     ) -> Result<Servers, StartError> {
         match topology {
             Topology::Single => Servers::independent(binary, 1, workers, links).await,
-            Topology::Quorum { nodes } => {
-                Servers::independent(binary, nodes, workers, links).await
-            }
+            Topology::Quorum { nodes } => Servers::independent(binary, nodes, workers, links).await,
             Topology::Sentinel {
                 replicas,
                 min_replicas_to_write,
