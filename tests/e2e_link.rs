@@ -6,7 +6,9 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use oversold::link::{Action, Chance, Command, Filter, Guard, Link, Refusal, Rule, Ways, Window};
+use oversold::link::{
+    Action, Answer, Chance, Command, Filter, Guard, Link, Refusal, Rule, Ways, Window,
+};
 use oversold::topology::{self, Servers};
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
@@ -641,4 +643,80 @@ async fn chance_is_drawn_from_a_named_stream() {
     }
     assert_eq!(draws[0], draws[1]);
     assert_ne!(draws[0], draws[2]);
+}
+
+#[tokio::test]
+async fn an_answer_may_decide_whether_it_is_lost() {
+    let linked = linked().await;
+    let (mut client, mut direct) = (linked.client().await, linked.direct().await);
+    let set = |key: &str| {
+        let mut set = redis::cmd("SET");
+        set.arg(key).arg("mine").arg("NX");
+        set
+    };
+    let _: () = redis::cmd("SET")
+        .arg("taken")
+        .arg("theirs")
+        .query_async(&mut direct)
+        .await
+        .expect("done");
+    let granted = Filter {
+        answer: Some(Answer::Word("OK")),
+        nth: Some(1),
+        ..Filter::command("SET")
+    };
+    let rule = linked
+        .link
+        .add(Rule::new(Action::ResetAfter).about(granted));
+    let refused: Option<String> = set("taken")
+        .query_async(&mut client)
+        .await
+        .expect("an answer");
+    assert_eq!((refused, rule.hits()), (None, 0));
+    let lost = set("free").query_async::<Option<String>>(&mut client).await;
+    assert!(lost.is_err(), "{lost:?}");
+    assert_eq!(rule.hits(), 1);
+    let kept: String = redis::cmd("GET")
+        .arg("free")
+        .query_async(&mut direct)
+        .await
+        .expect("done");
+    assert_eq!(kept, "mine", "it was applied");
+    // The first one only.
+    let mut client = linked.client().await;
+    let second: Option<String> = set("other")
+        .query_async(&mut client)
+        .await
+        .expect("an answer");
+    assert_eq!((second.as_deref(), rule.hits()), (Some("OK"), 1));
+}
+
+#[tokio::test]
+async fn a_rule_may_be_about_one_worker() {
+    let linked = linked().await;
+    let of_worker = Filter {
+        worker: Some(3),
+        ..Filter::command("GET")
+    };
+    let rule = linked
+        .link
+        .add(Rule::new(Action::ResetBefore).about(of_worker));
+    for (name, meant) in [
+        ("oversold-1-2", false),
+        ("oversold-1-3", true),
+        ("other", false),
+    ] {
+        let mut client = linked.client().await;
+        let named = redis::cmd("CLIENT")
+            .arg("SETNAME")
+            .arg(name)
+            .query_async::<()>(&mut client);
+        named.await.expect("done");
+        let got = redis::cmd("GET")
+            .arg("a")
+            .query_async::<Option<String>>(&mut client)
+            .await;
+        assert_eq!(got.is_err(), meant, "{name}: {got:?}");
+    }
+    assert_eq!(rule.hits(), 1);
 }

@@ -119,6 +119,16 @@ fn a_fence_at_the_store() {
     as_in_the_incidents("gc-pause-fence");
 }
 
+#[test]
+fn an_acquire_whose_answer_is_lost() {
+    as_in_the_incidents("reply-lost");
+}
+
+#[test]
+fn an_instance_cut_off_from_the_servers() {
+    as_in_the_incidents("cut-off");
+}
+
 // What it keeps.
 
 /// Two scenarios by three locks.

@@ -53,6 +53,8 @@ pub struct Key {
     pub holders: Vec<OpId>,
     /// Since when nobody alive holds the lock, if nobody does.
     pub vacant_since: Option<Time>,
+    /// Since when nobody alive had held it when it was granted last, if nobody did.
+    pub was_vacant_since: Option<Time>,
     /// When, and why, somebody may have left the key behind that will not release it.
     pub left_behind: Option<(Time, Cause)>,
     /// The last releases that may have removed another's lock.

@@ -88,11 +88,6 @@ impl Scene {
         asking.any(|op| op.asked.is_some_and(|asked| asked <= since))
     }
 
-    /// How many keys there are.
-    pub fn keys(&self) -> u32 {
-        self.keys.len() as u32
-    }
-
     /// The keys of an instance's operations that have not ended.
     pub fn keys_of(&self, instance: u32) -> BTreeSet<u32> {
         let ops = self.ops.values().filter(|op| op.instance == instance);
@@ -159,6 +154,14 @@ impl Scene {
         let heard = window.0..=window.1.plus(HEARSAY);
         let expired = expired.into_iter().flatten();
         expired.filter(|at| heard.contains(at)).count()
+    }
+
+    /// Whether a replica was promoted since, or so shortly before that it may have come with keys that
+    /// were given back long ago and whose leases still last.
+    pub fn promoted_since(&self, at: Time) -> bool {
+        let lasts = self.ttl * 2;
+        let mut promotions = self.promotions.iter();
+        promotions.any(|(promoted, _)| promoted.plus(lasts) >= at)
     }
 
     /// When, in a window, a replica was promoted that did not hold a key, by what was heard until

@@ -4,8 +4,9 @@
 //! else can have had. Whoever else may have left a key behind (a dead process, a release that was not
 //! answered, a promoted server) makes both worthless, until somebody gets in.
 
+use std::collections::HashMap;
+
 use super::finding::{Cause, Finding, Findings, Property, Role, Witness};
-use super::key::Key;
 use super::scene::{HEARSAY, Scene};
 use super::{Check, Entry};
 use crate::clock::Time;
@@ -26,12 +27,15 @@ pub(super) const ENTRY: Entry = Entry {
                 false => plan.topology.nodes() / 2 + 1,
             },
             unsure: Vec::new(),
-            kept: Vec::new(),
-            others: Vec::new(),
+            kept: HashMap::new(),
+            others: HashMap::new(),
             suspected: Vec::new(),
         })
     },
 };
+
+/// How many that may have kept a key are named.
+const NAMED: usize = 4;
 
 struct Unheard {
     /// Whether a refusal says that there is a key: not to who waits in a queue, and not where two
@@ -41,10 +45,10 @@ struct Unheard {
     majority: u32,
     /// Operations with an acquire that was not answered.
     unsure: Vec<Asked>,
-    /// The last one of them to give up, at most one a key.
-    kept: Vec<Kept>,
-    /// When, and at which key, anybody else may have left one behind; the last time for each key.
-    others: Vec<(u32, Time)>,
+    /// For each key those of them that gave up since somebody got in.
+    kept: HashMap<u32, Kept>,
+    /// When anybody else may have left a key behind; the last time for each key.
+    others: HashMap<u32, Time>,
     /// Refusals that wait for the answers of those who were asking at the time, at most one a key.
     suspected: Vec<(u32, Finding)>,
 }
@@ -59,11 +63,10 @@ struct Asked {
     cause: Cause,
 }
 
-/// Whose caller has given up.
+/// Acquires of one key whose callers have given up: if nobody else has it, one of them does.
 struct Kept {
-    asked: Asked,
-    name: String,
-    witness: Witness,
+    by: Vec<(Asked, Witness)>,
+    /// When the last one of them gave up.
     since: Time,
     told: bool,
 }
@@ -80,19 +83,17 @@ impl Check for Unheard {
             Kind::Done { op } => self.unsure.retain(|asked| asked.op != *op),
             Kind::Crashed { instance } => {
                 self.unsure.retain(|asked| asked.instance != *instance);
-                for key in scene.keys_of(*instance) {
-                    self.other(key, at);
+                for kept in self.kept.values_mut() {
+                    kept.by.retain(|(asked, _)| asked.instance != *instance);
                 }
-            }
-            Kind::Promoted { .. } => {
-                for key in 0..scene.keys() {
-                    self.other(key, at);
+                for key in scene.keys_of(*instance) {
+                    self.others.insert(key, at);
                 }
             }
             Kind::Server {
                 key,
                 did: ServerDid::Expired,
-            } => self.ran_out(*key, at, scene, out),
+            } => self.ran_out(*key, vacant_since(*key, scene), at, scene, out),
             _ => {}
         }
         if !self.suspected.is_empty() {
@@ -127,16 +128,20 @@ impl Unheard {
         };
         let Some(operation) = scene.op(op).filter(|_| why == GiveUp::Policy) else {
             // It would have gone on asking, and might have found that the lock is its own.
-            return self.other(asked.key, at);
+            self.others.insert(asked.key, at);
+            return;
         };
-        self.kept.retain(|kept| kept.asked.key != asked.key);
-        self.kept.push(Kept {
-            asked,
-            name: operation.name(),
-            witness: operation.witness(Role::Holder, asked.asked),
+        let kept = self.kept.entry(asked.key).or_insert_with(|| Kept {
+            by: Vec::new(),
             since: at,
             told: false,
         });
+        kept.since = at;
+        if kept.by.len() == NAMED {
+            kept.by.remove(0);
+        }
+        let witness = operation.witness(Role::Holder, asked.asked);
+        kept.by.push((asked, witness));
     }
 
     /// The key was free: whoever had left one behind is not in its way any more.
@@ -145,10 +150,12 @@ impl Unheard {
             return;
         };
         let (key, asked) = (operation.key, operation.asked.unwrap_or(at));
-        self.ran_out(key, at, scene, out);
+        let vacant_since = scene.key(key).and_then(|key| key.was_vacant_since);
+        self.ran_out(key, vacant_since, at, scene, out);
         self.unsure.retain(|asked| asked.op != op);
         self.forget(key);
-        self.others.retain(|(k, left)| *k != key || *left > asked);
+        self.others
+            .retain(|other, left| *other != key || *left > asked);
     }
 
     fn released(&mut self, op: OpId, outcome: &Release, at: Time, scene: &Scene) {
@@ -157,33 +164,29 @@ impl Unheard {
         };
         match outcome {
             // Whoever's it was, it is not there any more.
-            Release::Removed => {
+            Release::Removed | Release::Gone => {
                 self.unsure.retain(|asked| asked.op != op);
                 self.forget(key);
             }
-            Release::Failed(_) | Release::Unknown(_) => self.other(key, at),
-            _ => {}
+            Release::Failed(_) | Release::Unknown(_) => {
+                self.others.insert(key, at);
+            }
+            Release::NotMine | Release::StillHeld(_) | Release::Nothing => {}
         }
     }
 
     fn forget(&mut self, key: u32) {
-        self.kept.retain(|kept| kept.asked.key != key);
+        self.kept.remove(&key);
         self.suspected.retain(|(suspected, _)| *suspected != key);
     }
 
-    fn other(&mut self, key: u32, at: Time) {
-        self.others.retain(|(known, _)| *known != key);
-        self.others.push((key, at));
-    }
-
     /// Who has kept a key, if nobody else can have it.
-    fn keeper<'a>(&'a mut self, key: u32, scene: &Scene) -> Option<(&'a mut Kept, Time)> {
-        let others = self.others.iter().any(|(other, _)| *other == key)
-            || self.unsure.iter().any(|asked| asked.key == key);
-        let vacant_since = scene.key(key).and_then(|key: &Key| key.vacant_since)?;
-        let mut kept = self.kept.iter_mut().filter(|kept| kept.asked.key == key);
-        let kept = kept.next().filter(|kept| !others && !kept.told)?;
-        Some((kept, vacant_since))
+    fn keeper(&mut self, key: u32, scene: &Scene) -> Option<&mut Kept> {
+        let kept = self.kept.get_mut(&key).filter(|kept| !kept.told)?;
+        let others = self.others.contains_key(&key)
+            || self.unsure.iter().any(|asked| asked.key == key)
+            || scene.promoted_since(kept.asked()?);
+        (!others).then_some(kept)
     }
 
     fn refused(&mut self, op: OpId, at: Time, scene: &Scene) {
@@ -198,7 +201,8 @@ impl Unheard {
         {
             return;
         }
-        let Some((kept, vacant_since)) = self.keeper(key, scene) else {
+        let Some((kept, vacant_since)) = self.keeper(key, scene).zip(vacant_since(key, scene))
+        else {
             return;
         };
         // The server refused it at some moment since it asked.
@@ -217,7 +221,7 @@ impl Unheard {
         for (key, finding) in suspected {
             if scene.asking_since(key, finding.at_ns) {
                 self.suspected.push((key, finding));
-            } else if let Some((kept, _)) = self.keeper(key, scene) {
+            } else if let Some(kept) = self.keeper(key, scene) {
                 kept.told = true;
                 out.add(finding);
             }
@@ -225,14 +229,22 @@ impl Unheard {
     }
 
     /// A lease of nobody's has run out, by what the server said until now.
-    fn ran_out(&mut self, key: u32, by: Time, scene: &Scene, out: &mut Findings) {
+    fn ran_out(
+        &mut self,
+        key: u32,
+        vacant_since: Option<Time>,
+        by: Time,
+        scene: &Scene,
+        out: &mut Findings,
+    ) {
         let majority = self.majority as usize;
         let ttl = scene.ttl();
-        let Some((kept, vacant_since)) = self.keeper(key, scene) else {
+        let Some((kept, vacant_since)) = self.keeper(key, scene).zip(vacant_since) else {
             return;
         };
         // Not the lease of the one before, of which the server may tell a little late.
-        let first = kept.asked.asked.plus(ttl * 9 / 10);
+        let asked = kept.asked().unwrap_or(kept.since);
+        let first = asked.plus(ttl * 9 / 10);
         let first = first.max(kept.since.max(vacant_since).plus(HEARSAY));
         let expired = scene.expired_within(key, (first, by));
         // Who has been asking for so long may have been granted it, and not heard.
@@ -245,18 +257,44 @@ impl Unheard {
     }
 }
 
+fn vacant_since(key: u32, scene: &Scene) -> Option<Time> {
+    scene.key(key)?.vacant_since
+}
+
 impl Kept {
+    /// When the first one of them asked; none if the processes of all have died since.
+    fn asked(&self) -> Option<Time> {
+        self.by.iter().map(|(asked, _)| asked.asked).min()
+    }
+
     fn finding(&self, at_ns: Time, then: &str) -> Finding {
+        let names = self.by.iter().map(|(_, witness)| {
+            let Witness {
+                op,
+                instance,
+                worker,
+                ..
+            } = witness;
+            format!("operation {op} (instance {instance}, worker {worker})")
+        });
+        let names: Vec<String> = names.collect();
+        // One that only the driver's lag may have made is no proof against the lock.
+        let causes = self.by.iter().map(|(asked, _)| asked.cause);
+        let by_lag = causes.clone().any(|cause| cause == Cause::DriverLag);
+        let cause = match by_lag {
+            true => Some(Cause::DriverLag),
+            false => causes.last(),
+        };
         Finding {
             property: Property::OrphanKey,
-            cause: self.asked.cause,
+            cause: cause.unwrap_or(Cause::ReplyLost),
             at_ns,
             summary: format!(
                 "{} was not answered and gave up, and had the lock all the same: {:.0?} later {then}",
-                self.name,
+                names.join(", or "),
                 at_ns.since(self.since)
             ),
-            witnesses: vec![self.witness.clone()],
+            witnesses: self.by.iter().map(|(_, witness)| witness.clone()).collect(),
         }
     }
 }

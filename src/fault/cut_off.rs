@@ -34,7 +34,8 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, for_ns: u6
             )
         };
         window(&faults, fault, long, proof).await;
-        drop(holes);
+        // Recorded first: what passes then comes after it.
         faults.ended(fault);
+        drop(holes);
     });
 }

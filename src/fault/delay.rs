@@ -33,7 +33,8 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, by_ns: u64
             )
         };
         window(&faults, fault, long, proof).await;
-        drop(late);
+        // Recorded first: what passes then comes after it.
         faults.ended(fault);
+        drop(late);
     });
 }

@@ -82,11 +82,10 @@ fn settle(faults: &Faults, fault: u32) -> bool {
     faults.landed(
         fault,
         format!(
-            "{servers} of {of} servers did what worker {} asked ({}: {:?}), and their answers \
-             were lost",
-            lost.worker,
+            "the {} of worker {} was done and answered by {servers} of {of} servers, and the \
+             answers were lost",
             lost.which.word(),
-            lost.rule.filter.answer
+            lost.worker
         ),
     );
     drop(lost);

@@ -29,7 +29,8 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
             format!("{cut} connections to {links} servers were reset, {refused} new ones by now")
         };
         window(&faults, fault, long, proof).await;
-        drop((cut, refused));
+        // Recorded first: what passes then comes after it.
         faults.ended(fault);
+        drop((cut, refused));
     });
 }

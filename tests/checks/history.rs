@@ -241,6 +241,12 @@ impl History {
         self.record(Kind::GaveUp { op: op.number, why })
     }
 
+    /// It stops waiting because the run ends.
+    pub fn stops_waiting(self, op: Op) -> History {
+        let why = GiveUp::RunEnded;
+        self.record(Kind::GaveUp { op: op.number, why })
+    }
+
     /// It reads what is left, and begins a work of so many seconds.
     pub fn works(mut self, op: Op, seconds: f64, seen: i64) -> History {
         self.record_at(
@@ -409,6 +415,12 @@ impl History {
 
     pub fn evicts(self, key: u32) -> History {
         let did = ServerDid::Evicted;
+        self.record(Kind::Server { key, did })
+    }
+
+    /// The server says that a key's time to live has run out.
+    pub fn expires(self, key: u32) -> History {
+        let did = ServerDid::Expired;
         self.record(Kind::Server { key, did })
     }
 

@@ -206,7 +206,7 @@ impl Scene {
             if let Some(upset) = key.upset.as_mut().filter(|upset| upset.concerns(asked)) {
                 upset.freed = None;
             }
-            key.vacant_since = None;
+            key.was_vacant_since = key.vacant_since.take();
             // The key was free after that time, so nobody had left it behind.
             key.left_behind.take_if(|(left, _)| *left <= asked);
         }
