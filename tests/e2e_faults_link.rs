@@ -79,7 +79,7 @@ fn when(told: &[Told], what: &str) -> u64 {
 fn operations(told: &[Told], instance: u64) -> BTreeSet<u64> {
     let arrived = told.iter().filter(|event| event.what == "arrived");
     let its = arrived.filter(|event| event.about["instance"] == instance);
-    its.map(|event| op(event)).collect()
+    its.map(op).collect()
 }
 
 fn op(event: &Told) -> u64 {

@@ -129,6 +129,26 @@ fn an_instance_cut_off_from_the_servers() {
     as_in_the_incidents("cut-off");
 }
 
+#[test]
+fn a_server_clock_that_jumps_past_the_ttl() {
+    as_in_the_incidents("clock-jump");
+}
+
+#[test]
+fn a_server_that_restarts_without_its_data() {
+    as_in_the_incidents("restart-empty");
+}
+
+#[test]
+fn a_clock_that_jumps_under_a_grant_on_just_a_majority() {
+    as_in_the_incidents("quorum-clock");
+}
+
+#[test]
+fn a_restart_without_data_under_a_grant_on_just_a_majority() {
+    as_in_the_incidents("quorum-restart");
+}
+
 // What it keeps.
 
 /// Two scenarios by three locks.

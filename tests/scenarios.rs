@@ -7,8 +7,8 @@ use oversold::check::Property;
 use oversold::lock;
 use oversold::plan::{Overrides, Plan};
 use oversold::scenario::{
-    At, Dist, Expect, Granularity, Guard, How, Invalid, Mistake, Reply, Scenario, Store, Topology,
-    Trap, Vocabulary, Wait, Workload, built_in,
+    At, Dist, Expect, Granularity, Guard, How, Invalid, Mistake, Reply, Scenario, ServerFault,
+    Store, Topology, Trap, Vocabulary, Wait, Workload, built_in,
 };
 use proptest::prelude::*;
 
@@ -318,6 +318,70 @@ fn the_way_to_the_servers_may_be_broken() {
     assert_eq!(
         told_in_short(&timed),
         ["16:6: `lose-reply` strikes at a `point`: it is about one worker"]
+    );
+}
+
+#[test]
+fn a_server_is_struck_by_its_number() {
+    let fault = |rest: &str| {
+        let text = format!("[[fault]]\nat = {{ time = \"1s\" }}\n{rest}\n");
+        valid(&(small("") + &text)).faults[0].how
+    };
+    let restart = |node, empty, for_ns| How::Server {
+        node,
+        fault: ServerFault::Restart { empty, for_ns },
+    };
+    assert_eq!(
+        fault("kind = \"restart\"\ndata = \"lost\""),
+        restart(0, true, 0)
+    );
+    let later = "kind = \"restart\"\nnode = 2\ndata = \"kept\"\nfor = \"2s\"";
+    assert_eq!(fault(later), restart(2, false, 2_000_000_000));
+    let jump = |by_ns| How::Server {
+        node: 0,
+        fault: ServerFault::ClockJump { by_ns },
+    };
+    assert_eq!(
+        fault("kind = \"clock-jump\"\nby = \"40s\""),
+        jump(40_000_000_000)
+    );
+    assert_eq!(
+        fault("kind = \"clock-jump\"\nby = \"-40s\""),
+        jump(-40_000_000_000)
+    );
+}
+
+#[test]
+fn a_clock_jumps_by_a_duration_that_is_not_zero() {
+    let fault = |by: &str| {
+        let text = "[[fault]]\nat = { time = \"1s\" }\nkind = \"clock-jump\"\nby = ";
+        told_in_short(&(small("") + text + by))
+    };
+    assert_eq!(fault("\"0s\""), ["17:6: `fault[0].by` must not be 0"]);
+    assert_eq!(fault("\"--4s\"").len(), 1);
+}
+
+#[test]
+fn a_majority_can_lose_a_grant_at_a_point_and_where_there_is_one() {
+    let fault = |at: &str| format!("[[fault]]\nkind = \"quorum-restart\"\nat = {at}\n");
+    let quorum = "[topology]\nkind = \"quorum\"\n";
+    let (point, time) = ("{ point = \"in-section\" }", "{ time = \"1s\" }");
+    let how = valid(&(small("") + quorum + &fault(point))).faults[0].how;
+    let fault_of = ServerFault::QuorumRestart;
+    assert_eq!(
+        how,
+        How::Server {
+            node: 0,
+            fault: fault_of
+        }
+    );
+    assert_eq!(
+        told_in_short(&(small("") + quorum + &fault(time))),
+        ["18:6: `quorum-restart` strikes at a `point`: it is about one grant"]
+    );
+    assert_eq!(
+        told_in_short(&(small("") + &fault(point))),
+        ["15:8: `quorum-restart` needs `topology = { kind = \"quorum\" }`"]
     );
 }
 
@@ -749,7 +813,9 @@ fn a_fault_that_cannot_strike_is_told_although_other_parts_are_wrong() {
             "16:32: instance 1 does not exist: there are 1, numbered from 0",
             "17:1: `fault[1]` needs `at`, for example `at = { point = \"in-section\", nth = 20 }`",
             "18:8: unknown `fault[1].kind` \"flood\"; known: freeze, crash, refuse-writes, \
-             lost-grant, lose-reply, cut-off, delay, reset, refuse",
+             lost-grant, lose-reply, cut-off, delay, reset, refuse, restart, kill-server, \
+             stop-server, clock-jump, script-flush, client-pause, client-kill, evict, \
+             quorum-restart, quorum-clock",
         ]
     );
 }

@@ -279,11 +279,11 @@ impl Kept {
         });
         let names: Vec<String> = names.collect();
         // One that only the driver's lag may have made is no proof against the lock.
-        let causes = self.by.iter().map(|(asked, _)| asked.cause);
+        let mut causes = self.by.iter().map(|(asked, _)| asked.cause);
         let by_lag = causes.clone().any(|cause| cause == Cause::DriverLag);
         let cause = match by_lag {
             true => Some(Cause::DriverLag),
-            false => causes.last(),
+            false => causes.next_back(),
         };
         Finding {
             property: Property::OrphanKey,

@@ -22,6 +22,7 @@ macro_rules! built_in {
 pub static ALL: &[BuiltIn] = built_in![
     "calm",
     "check-then-delete",
+    "clock-jump",
     "coarse-lock",
     "counter",
     "crash-between",
@@ -48,10 +49,13 @@ pub static ALL: &[BuiltIn] = built_in![
     "mistake-ttl-too-short",
     "mistake-watchdog-not-cancelled",
     "promotion-lost-grant",
+    "quorum-clock",
+    "quorum-restart",
     "rate-sweep",
     "reconcile-twice",
     "release-by-other",
     "reply-lost",
+    "restart-empty",
     "ttl-sweep",
     "wake-up",
 ];

@@ -54,6 +54,7 @@ pub fn oversold(words: &str) -> Oversold {
         at: None,
         holds_stdin: false,
         open_files: None,
+        variables: vec![],
     }
 }
 
@@ -66,6 +67,7 @@ pub struct Oversold {
     holds_stdin: bool,
     /// The soft limit, and the hard one if it is to change.
     open_files: Option<(u64, Option<u64>)>,
+    variables: Vec<(&'static str, String)>,
 }
 
 impl Oversold {
@@ -100,6 +102,12 @@ impl Oversold {
         self
     }
 
+    /// A variable of its environment.
+    pub fn variable(mut self, name: &'static str, value: &str) -> Oversold {
+        self.variables.push((name, value.to_owned()));
+        self
+    }
+
     /// Reports go below this folder instead of one of the test's own.
     pub fn reports_at(mut self, folder: &Path) -> Oversold {
         self.at = Some(folder.to_owned());
@@ -131,6 +139,7 @@ impl Oversold {
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .env_remove("OVERSOLD_REDIS_SERVER")
             .env("TMPDIR", &temporary)
+            .envs(self.variables)
             .stdin(Stdio::piped())
             .stdout(stdout)
             .stderr(stderr);
