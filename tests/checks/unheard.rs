@@ -161,6 +161,21 @@ fn a_key_of_its_own_keeps_nobody_out_of_another() {
     not_found(&told.at(2.0).denied(B.on(1)).gives_up(B.on(1)).judged());
 }
 
+#[test]
+fn a_release_that_may_have_come_before_it_says_nothing_of_it() {
+    let told = sale_under("token-lua").at(0.0).granted(D).at(0.9).asks_to_release(D);
+    let told = unheard(told).at(1.2).release_answered(D, Release::Removed);
+    found(&refused(told));
+}
+
+#[test]
+fn an_owner_that_is_let_in_once_more_keeps_the_hold_that_it_does_not_know_of() {
+    let told = sale_under("reentrant-watchdog").at(1.0).hears_nothing(A).at(1.1).granted(A);
+    let told = told.at(1.5).asks_to_release(A).at(1.51);
+    found(&refused(told.clone().release_answered(A, Release::StillHeld(1))));
+    not_found(&refused(told.release_answered(A, Release::Removed)));
+}
+
 // ---- its lease runs out
 
 #[test]
