@@ -115,6 +115,9 @@ impl Unheard {
         };
         let left = scene.key(operation.key).and_then(|key| key.left_behind);
         let cause = left.filter(|(left, _)| *left == at).map(|(_, cause)| cause);
+        // Who was refused meanwhile may have been refused by this one's key.
+        let key = operation.key;
+        self.suspected.retain(|(suspected, _)| *suspected != key);
         // Several of one operation: any of them may have been applied.
         if let Some(asked) = self.unsure.iter_mut().find(|asked| asked.op == op) {
             asked.by = at;

@@ -75,6 +75,13 @@ fn one_that_was_asking_at_the_time_may_have_been_granted_it() {
 }
 
 #[test]
+fn one_that_was_asking_at_the_time_and_is_not_answered_either_may_hold_it() {
+    let told = unheard(sale_under("token-lua")).at(1.9).asks(C).asks(D);
+    let told = told.at(2.0).denied(B).gives_up(B).at(2.1).hears_nothing(C).at(2.2).gives_up(C);
+    not_found(&told.at(2.3).denied(D).gives_up(D).judged());
+}
+
+#[test]
 fn one_that_was_asking_at_the_time_and_was_refused_too_did_not_hold_it() {
     let told = unheard(sale_under("token-lua")).at(1.9).asks(C);
     found(&told.at(2.0).denied(B).gives_up(B).at(2.1).denied(C).gives_up(C).judged());
