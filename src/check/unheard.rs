@@ -87,15 +87,7 @@ impl Check for Unheard {
             Kind::Granted { op, .. } => self.granted(*op, at, scene, out),
             Kind::Released { op, outcome } => self.released(*op, outcome, at, scene),
             Kind::Done { op } => self.done(*op, at, scene),
-            Kind::Crashed { instance } => {
-                self.unsure.retain(|asked| asked.instance != *instance);
-                for kept in self.kept.values_mut() {
-                    kept.by.retain(|(asked, _)| asked.instance != *instance);
-                }
-                for key in scene.keys_of(*instance) {
-                    self.others.insert(key, at);
-                }
-            }
+            Kind::Crashed { instance } => self.crashed(*instance, at, scene),
             Kind::Server {
                 key,
                 did: ServerDid::Expired,
@@ -172,6 +164,20 @@ impl Unheard {
         }
         let witness = operation.witness(Role::Holder, asked.asked);
         kept.by.push((asked, witness));
+    }
+
+    /// The dead are excused: what they have left, by giving up or not, stays until its lease ends.
+    fn crashed(&mut self, instance: u32, at: Time, scene: &Scene) {
+        let its = |asked: &Asked| asked.instance == instance;
+        self.unsure.retain(|asked| !its(asked));
+        for (key, kept) in &self.kept {
+            if kept.by.iter().any(|(asked, _)| its(asked)) {
+                self.others.insert(*key, at);
+            }
+        }
+        for key in scene.keys_of(instance) {
+            self.others.insert(key, at);
+        }
     }
 
     /// The key was free: whoever had left one behind is not in its way any more.
@@ -304,7 +310,7 @@ fn vacant_since(key: u32, scene: &Scene) -> Option<Time> {
 }
 
 impl Kept {
-    /// When the first one of them asked; none if the processes of all have died since.
+    /// When the first one of them asked; none if all of them surely do not have it.
     fn asked(&self) -> Option<Time> {
         self.by.iter().map(|(asked, _)| asked.asked).min()
     }
