@@ -309,7 +309,7 @@ fn a_lock_whose_lease_comes_second_is_kept_for_ever() {
 fn a_watchdog_tells_that_it_was_cut_off_and_who_heeds_it_does_not_write() {
     let file = package("scenarios/cut-off.toml");
     let text = std::fs::read_to_string(file).expect("the scenario");
-    let heeding = text.replace("[section]", "[section]\nheeds_lost_lease = true");
+    let heeding = text.replace("\n[section]\n", "\n[section]\nheeds_lost_lease = true\n");
     let lock = "--lock token-lua-watchdog --expect violation";
     let ended = oversold(&format!("run - {lock}")).reading(&heeding).run();
     ended.exits(PASS);

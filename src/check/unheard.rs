@@ -59,8 +59,14 @@ struct Asked {
     op: OpId,
     instance: u32,
     key: u32,
+    /// When it was asked first.
     asked: Time,
+    /// By when it was applied last, if it was.
+    by: Time,
     cause: Cause,
+    /// Whether its caller was granted the lock once more, as an owner is that may hold it twice, and
+    /// has given back one hold of several.
+    holds_on: bool,
 }
 
 /// Acquires of one key whose callers have given up: if nobody else has it, one of them does.
@@ -80,16 +86,8 @@ impl Check for Unheard {
             Kind::Denied { op } if self.refusals_tell => self.refused(*op, at, scene),
             Kind::Granted { op, .. } => self.granted(*op, at, scene, out),
             Kind::Released { op, outcome } => self.released(*op, outcome, at, scene),
-            Kind::Done { op } => self.unsure.retain(|asked| asked.op != *op),
-            Kind::Crashed { instance } => {
-                self.unsure.retain(|asked| asked.instance != *instance);
-                for kept in self.kept.values_mut() {
-                    kept.by.retain(|(asked, _)| asked.instance != *instance);
-                }
-                for key in scene.keys_of(*instance) {
-                    self.others.insert(key, at);
-                }
-            }
+            Kind::Done { op } => self.done(*op, at, scene),
+            Kind::Crashed { instance } => self.crashed(*instance, at, scene),
             Kind::Server {
                 key,
                 did: ServerDid::Expired,
@@ -109,26 +107,50 @@ impl Unheard {
         };
         let left = scene.key(operation.key).and_then(|key| key.left_behind);
         let cause = left.filter(|(left, _)| *left == at).map(|(_, cause)| cause);
-        // Several of one operation: any of them may have been applied, so the first one counts.
-        if self.unsure.iter().all(|asked| asked.op != op) {
-            self.unsure.push(Asked {
-                op,
-                instance: operation.instance,
-                key: operation.key,
-                asked: operation.asked.unwrap_or(at),
-                cause: cause.unwrap_or(Cause::ReplyLost),
-            });
+        // Who was refused meanwhile may have been refused by this one's key.
+        let key = operation.key;
+        self.suspected.retain(|(suspected, _)| *suspected != key);
+        // Several of one operation: any of them may have been applied.
+        if let Some(asked) = self.unsure.iter_mut().find(|asked| asked.op == op) {
+            asked.by = at;
+            return;
         }
+        self.unsure.push(Asked {
+            op,
+            instance: operation.instance,
+            key: operation.key,
+            asked: operation.asked.unwrap_or(at),
+            by: at,
+            cause: cause.unwrap_or(Cause::ReplyLost),
+            holds_on: false,
+        });
     }
 
     fn gave_up(&mut self, op: OpId, why: GiveUp, at: Time, scene: &Scene) {
-        let place = self.unsure.iter().position(|asked| asked.op == op);
-        let Some(asked) = place.map(|place| self.unsure.swap_remove(place)) else {
+        let Some(asked) = self.ended(op) else {
             return;
         };
-        let Some(operation) = scene.op(op).filter(|_| why == GiveUp::Policy) else {
+        match why {
+            GiveUp::Policy => self.keeps(asked, at, scene),
             // It would have gone on asking, and might have found that the lock is its own.
-            self.others.insert(asked.key, at);
+            GiveUp::RunEnded => drop(self.others.insert(asked.key, at)),
+        }
+    }
+
+    /// An owner that was let in once more has given back one hold, and does not know of the other.
+    fn done(&mut self, op: OpId, at: Time, scene: &Scene) {
+        if let Some(asked) = self.ended(op).filter(|asked| asked.holds_on) {
+            self.keeps(asked, at, scene);
+        }
+    }
+
+    fn ended(&mut self, op: OpId) -> Option<Asked> {
+        let place = self.unsure.iter().position(|asked| asked.op == op)?;
+        Some(self.unsure.swap_remove(place))
+    }
+
+    fn keeps(&mut self, asked: Asked, at: Time, scene: &Scene) {
+        let Some(operation) = scene.op(asked.op) else {
             return;
         };
         let kept = self.kept.entry(asked.key).or_insert_with(|| Kept {
@@ -144,6 +166,20 @@ impl Unheard {
         kept.by.push((asked, witness));
     }
 
+    /// The dead are excused: what they have left, by giving up or not, stays until its lease ends.
+    fn crashed(&mut self, instance: u32, at: Time, scene: &Scene) {
+        let its = |asked: &Asked| asked.instance == instance;
+        self.unsure.retain(|asked| !its(asked));
+        for (key, kept) in &self.kept {
+            if kept.by.iter().any(|(asked, _)| its(asked)) {
+                self.others.insert(*key, at);
+            }
+        }
+        for key in scene.keys_of(instance) {
+            self.others.insert(key, at);
+        }
+    }
+
     /// The key was free: whoever had left one behind is not in its way any more.
     fn granted(&mut self, op: OpId, at: Time, scene: &Scene, out: &mut Findings) {
         let Some(operation) = scene.op(op) else {
@@ -152,31 +188,43 @@ impl Unheard {
         let (key, asked) = (operation.key, operation.asked.unwrap_or(at));
         let vacant_since = scene.key(key).and_then(|key| key.was_vacant_since);
         self.ran_out(key, vacant_since, at, scene, out);
-        self.unsure.retain(|asked| asked.op != op);
-        self.forget(key);
+        // Who was to have it before does not have it now; but an owner may have it twice.
+        (self.unsure).retain(|asked| asked.key != key || asked.op == op);
+        self.kept.remove(&key);
+        self.suspected.retain(|(suspected, _)| *suspected != key);
         self.others
             .retain(|other, left| *other != key || *left > asked);
     }
 
     fn released(&mut self, op: OpId, outcome: &Release, at: Time, scene: &Scene) {
-        let Some(key) = scene.op(op).map(|operation| operation.key) else {
+        let Some(operation) = scene.op(op) else {
             return;
         };
+        let key = operation.key;
         match outcome {
-            // Whoever's it was, it is not there any more.
             Release::Removed | Release::Gone => {
                 self.unsure.retain(|asked| asked.op != op);
-                self.forget(key);
+                self.removed(key, operation.release_asked.unwrap_or(at));
+            }
+            Release::StillHeld(_) => {
+                let own = self.unsure.iter_mut().filter(|asked| asked.op == op);
+                own.for_each(|asked| asked.holds_on = true);
             }
             Release::Failed(_) | Release::Unknown(_) => {
                 self.others.insert(key, at);
             }
-            Release::NotMine | Release::StillHeld(_) | Release::Nothing => {}
+            Release::NotMine | Release::Nothing => {}
         }
     }
 
-    fn forget(&mut self, key: u32) {
-        self.kept.remove(&key);
+    /// Whoever's the key was, at some moment since then it was not there: who had it before that does
+    /// not have it now.
+    fn removed(&mut self, key: u32, since: Time) {
+        let gone = |asked: &Asked| asked.key == key && asked.by < since;
+        self.unsure.retain(|asked| !gone(asked));
+        if let Some(kept) = self.kept.get_mut(&key) {
+            kept.by.retain(|(asked, _)| !gone(asked));
+        }
         self.suspected.retain(|(suspected, _)| *suspected != key);
     }
 
@@ -262,7 +310,7 @@ fn vacant_since(key: u32, scene: &Scene) -> Option<Time> {
 }
 
 impl Kept {
-    /// When the first one of them asked; none if the processes of all have died since.
+    /// When the first one of them asked; none if all of them surely do not have it.
     fn asked(&self) -> Option<Time> {
         self.by.iter().map(|(asked, _)| asked.asked).min()
     }

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use oversold::check::{Finding, Judgement, Property, Role, Side};
 use oversold::clock::Time;
-use oversold::history::event::{GiveUp, Kind, Release, Stop};
+use oversold::history::event::{GiveUp, Kind, Release, ServerDid, Stop};
 use oversold::history::{Event, OpId};
 use oversold::store::Ledger;
 use proptest::prelude::*;
@@ -175,8 +175,19 @@ impl World {
         held.map(|(op, _)| op)
     }
 
+    /// The server tells that a lease has run out, a little later than it did.
+    fn expire(&mut self, key: u32, now: u64) {
+        let ended = self.holders[key as usize].take_if(|(_, until)| *until <= now);
+        if let Some((_, until)) = ended {
+            let told = until + self.draw(40 * MS);
+            let did = ServerDid::Expired;
+            self.record(told, Kind::Server { key, did });
+        }
+    }
+
     fn acquire(&mut self, now: u64, caller: Caller) {
         let Caller { op, worker, key } = caller;
+        self.expire(key, now);
         let free = self.holder(key, now).is_none();
         if self.one_in(15) {
             // The question or the answer is lost.

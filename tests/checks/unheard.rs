@@ -75,6 +75,13 @@ fn one_that_was_asking_at_the_time_may_have_been_granted_it() {
 }
 
 #[test]
+fn one_that_was_asking_at_the_time_and_is_not_answered_either_may_hold_it() {
+    let told = unheard(sale_under("token-lua")).at(1.9).asks(C).asks(D);
+    let told = told.at(2.0).denied(B).gives_up(B).at(2.1).hears_nothing(C).at(2.2).gives_up(C);
+    not_found(&told.at(2.3).denied(D).gives_up(D).judged());
+}
+
+#[test]
 fn one_that_was_asking_at_the_time_and_was_refused_too_did_not_hold_it() {
     let told = unheard(sale_under("token-lua")).at(1.9).asks(C);
     found(&told.at(2.0).denied(B).gives_up(B).at(2.1).denied(C).gives_up(C).judged());
@@ -159,6 +166,21 @@ fn an_answer_that_the_driver_was_too_late_to_hear_is_not_the_locks_fault() {
 fn a_key_of_its_own_keeps_nobody_out_of_another() {
     let told = unheard(reconciliation_under("token-lua"));
     not_found(&told.at(2.0).denied(B.on(1)).gives_up(B.on(1)).judged());
+}
+
+#[test]
+fn a_release_that_may_have_come_before_it_says_nothing_of_it() {
+    let told = sale_under("token-lua").at(0.0).granted(D).at(0.9).asks_to_release(D);
+    let told = unheard(told).at(1.2).release_answered(D, Release::Removed);
+    found(&refused(told));
+}
+
+#[test]
+fn an_owner_that_is_let_in_once_more_keeps_the_hold_that_it_does_not_know_of() {
+    let told = sale_under("reentrant-watchdog").at(1.0).hears_nothing(A).at(1.1).granted(A);
+    let told = told.at(1.5).asks_to_release(A).at(1.51);
+    found(&refused(told.clone().release_answered(A, Release::StillHeld(1))));
+    not_found(&refused(told.release_answered(A, Release::Removed)));
 }
 
 // ---- its lease runs out
