@@ -1,22 +1,26 @@
 //! The command line: clap's types, turned into requests. clap is named nowhere else.
 
+mod flags;
 mod help;
 
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use tokio::sync::watch;
 
-use crate::app::{
-    self, Failure, MatrixRequest, Output, RateSweepRequest, Registry, Session, TtlSweepRequest,
+use flags::{
+    DocumentFlags, ExpectFlag, ExperimentFlags, ListFlag, PlanFlags, ResultFlags, lock_name,
+    multiple,
 };
-use crate::lock;
+
+use crate::app::{
+    self, Failure, MatrixRequest, RateSweepRequest, Registry, Session, TtlSweepRequest,
+};
 use crate::plan::Overrides;
-use crate::scenario::{Expect, Mistake, Store};
+use crate::scenario::Expect;
 use crate::store::StoreUrl;
 use crate::verdict::{Exit, Signal};
 
@@ -192,180 +196,6 @@ enum Command {
         /// The shell
         shell: Shell,
     },
-}
-
-#[derive(Debug, Args)]
-struct PlanFlags {
-    /// The first trial's seed
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// How many trials, each under the next seed
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    trials: Option<u32>,
-    /// The factor from the scenario's seconds to the run's
-    #[arg(long, value_name = "FACTOR", value_parser = time_scale)]
-    time_scale: Option<f64>,
-    /// Workers over all instances
-    #[arg(short = 'c', long = "workers", value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    workers: Option<u32>,
-    /// Operations over all workers
-    #[arg(short = 'n', long = "operations", value_name = "N",
-          value_parser = clap::value_parser!(u64).range(1..))]
-    operations: Option<u64>,
-    /// How long operations are issued, in the scenario's own time
-    #[arg(short = 'z', long = "duration", value_name = "DURATION", value_parser = duration)]
-    duration: Option<Duration>,
-    /// The store, instead of the scenario's own
-    #[arg(long, value_name = "sqlite|postgres|redis")]
-    store: Option<StoreFlag>,
-    /// A mistake around the lock (`oversold list mistakes`)
-    #[arg(long, value_name = "MISTAKE", value_parser = mistake)]
-    mistake: Option<Mistake>,
-}
-
-#[derive(Debug, Args)]
-struct ResultFlags {
-    /// The folder for reports
-    #[arg(long, value_name = "DIR", default_value = "reports")]
-    out: PathBuf,
-    #[command(flatten)]
-    documents: DocumentFlags,
-}
-
-#[derive(Debug, Args)]
-struct ExperimentFlags {
-    /// The folder for reports
-    #[arg(long, value_name = "DIR", default_value = "reports")]
-    out: PathBuf,
-    /// Also write the JSON document to this file (- is standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Output>,
-}
-
-#[derive(Debug, Default, Args)]
-struct DocumentFlags {
-    /// Also write the JSON report to this file (- is standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Output>,
-    /// Also write the JUnit report to this file (- is standard output)
-    #[arg(long, value_name = "FILE")]
-    junit: Option<Output>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ExpectFlag {
-    Pass,
-    Violation,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum StoreFlag {
-    Sqlite,
-    Postgres,
-    Redis,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ListFlag {
-    Locks,
-    Faults,
-    Checks,
-    Workloads,
-    Mistakes,
-    Scenarios,
-    Traps,
-}
-
-fn mistake(text: &str) -> Result<Mistake, String> {
-    let found = Mistake::ALL.into_iter().find(|known| known.word() == text);
-    found.ok_or_else(|| format!("there are {}", Mistake::ALL.map(Mistake::word).join(", ")))
-}
-
-fn lock_name(text: &str) -> Result<String, String> {
-    match lock::find(text) {
-        Some(_) => Ok(text.to_owned()),
-        None => Err(format!(
-            "no such lock; there are {}",
-            lock::names().join(", ")
-        )),
-    }
-}
-
-fn multiple(text: &str) -> Result<f64, String> {
-    let multiple = text.parse().ok();
-    multiple
-        .filter(|multiple| (0.01..=100.0).contains(multiple))
-        .ok_or_else(|| "a multiple of the P99 between 0.01 and 100".to_owned())
-}
-
-fn time_scale(text: &str) -> Result<f64, String> {
-    let scale = text.parse().ok();
-    scale
-        .filter(|scale| (0.001..=10.0).contains(scale))
-        .ok_or_else(|| "a factor between 0.001 and 10".to_owned())
-}
-
-/// As long as a scenario may say.
-fn duration(text: &str) -> Result<Duration, String> {
-    let day = Duration::from_secs(24 * 60 * 60);
-    let duration = humantime::parse_duration(text).map_err(|why| why.to_string())?;
-    match duration > Duration::ZERO && duration <= day {
-        true => Ok(duration),
-        false => Err("a duration longer than 0 and up to a day".to_owned()),
-    }
-}
-
-impl PlanFlags {
-    /// What is overridden, where a store was named by its URL, too.
-    fn overrides(self, named: Option<&StoreUrl>) -> Result<Overrides, Failure> {
-        let store = self.store.map(|flag| match flag {
-            StoreFlag::Sqlite => Store::Sqlite,
-            StoreFlag::Postgres => Store::Postgres,
-            StoreFlag::Redis => Store::Redis,
-        });
-        let store = store.or(named.map(|_| Store::Postgres));
-        if named.is_some() && store != Some(Store::Postgres) {
-            return Err(Failure::usage(
-                "`--store-url` names a PostgreSQL: leave it out, or use `--store postgres`",
-            ));
-        }
-        Ok(Overrides {
-            seed: self.seed,
-            trials: self.trials,
-            time_scale: self.time_scale,
-            workers: self.workers,
-            mistake: self.mistake,
-            operations: self.operations,
-            duration: self.duration,
-            store,
-            ..Overrides::default()
-        })
-    }
-}
-
-impl ExperimentFlags {
-    fn parts(self) -> (PathBuf, DocumentFlags) {
-        let documents = DocumentFlags {
-            json: self.json,
-            junit: None,
-        };
-        (self.out, documents)
-    }
-}
-
-impl DocumentFlags {
-    /// Two documents on standard output would be none.
-    fn check(&self) -> Result<(), Failure> {
-        let stdout = Some(Output::Stdout);
-        match self.json == stdout && self.junit == stdout {
-            true => Err(Failure::usage(
-                "`--json -` and `--junit -`: one of the two can go to standard output; name a file \
-                 for the other",
-            )),
-            false => Ok(()),
-        }
-    }
 }
 
 /// The same locks, each once.

@@ -62,6 +62,11 @@ impl Script {
             sha: redis::Script::new(body).get_hash().to_owned(),
         }
     }
+
+    /// Its SHA1, in hexadecimal.
+    pub fn sha(&self) -> &str {
+        &self.sha
+    }
 }
 
 /// One worker's own connection. It reconnects, once a call, after it was lost; it never resends.

@@ -182,6 +182,11 @@ impl Plan {
         }
     }
 
+    /// Whether a fault is done by a link in front of each server.
+    pub fn needs_link(&self) -> bool {
+        self.faults.iter().any(|fault| fault.how.needs_link())
+    }
+
     /// How long operations are issued.
     pub fn duration(&self) -> Duration {
         Duration::from_nanos(self.load.duration_ns)
@@ -191,9 +196,9 @@ impl Plan {
     /// that the plan makes it suffer. The end of a run waits that long, and a little more.
     pub fn longest_section(&self) -> Duration {
         let frozen = self.faults.iter().map(|fault| match fault.how {
-            How::Freeze { for_ns } => for_ns,
+            How::Freeze { for_ns } | How::CutOff { for_ns } => for_ns,
             How::Server { fault, .. } => nanos(fault.silence()),
-            How::Crash | How::RefuseWrites { .. } | How::LostGrant => 0,
+            _ => 0,
         });
         self.section.longest() + Duration::from_nanos(frozen.sum())
     }
@@ -298,20 +303,7 @@ fn resolve_faults(scenario: &Scenario, scale: f64, load: &Load, seed: u64) -> Ve
             },
             point @ At::Point { .. } => point,
         },
-        how: match fault.how {
-            How::Freeze { for_ns } => How::Freeze {
-                for_ns: scaled(for_ns, scale),
-            },
-            How::Crash => How::Crash,
-            How::RefuseWrites { for_ns } => How::RefuseWrites {
-                for_ns: scaled(for_ns, scale),
-            },
-            How::LostGrant => How::LostGrant,
-            How::Server { node, fault } => How::Server {
-                node,
-                fault: fault.scaled(scale),
-            },
-        },
+        how: fault.how.scaled(scale),
     };
     scenario.faults.iter().enumerate().map(resolve).collect()
 }

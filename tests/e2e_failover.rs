@@ -6,9 +6,10 @@ mod support;
 use std::time::{Duration, Instant};
 
 use oversold::client::{Conn, Outcome, Patience};
+use oversold::link::{Action, Filter, Refusal, Rule};
 use oversold::scenario::Topology;
 use oversold::topology::{self, Group, Servers};
-use support::{INCONCLUSIVE, PASS, oversold, package};
+use support::{INCONCLUSIVE, PASS, files_named, oversold, package};
 
 /// How long a failover may take, on a slow machine too.
 const FAILOVER: Duration = Duration::from_secs(30);
@@ -28,7 +29,7 @@ const GROUP: Topology = Topology::Sentinel {
 
 async fn group() -> Servers {
     let binary = topology::find(None).expect("a redis-server on PATH");
-    let servers = Servers::raise(&binary, GROUP, 8).await;
+    let servers = Servers::raise(&binary, GROUP, 8, false).await;
     servers.expect("a primary with replicas and Sentinels")
 }
 
@@ -136,6 +137,47 @@ async fn role(conn: &Conn) -> String {
     }
 }
 
+/// The number of the connection that a call goes through.
+async fn connection(conn: &Conn) -> i64 {
+    let mut id = redis::cmd("CLIENT");
+    id.arg("ID");
+    match conn.call::<i64>(&id).await {
+        Outcome::Done(id) => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_looks_for_the_primary_anew_after_what_may_mean_that_it_moved() {
+    let servers = group().await;
+    let primary = &group_of(&servers).nodes()[0].clone();
+    let link = primary.link.as_ref().expect("a link");
+    let follows = client(&servers).await;
+    let stays = Conn::open(primary.address(), PATIENCE)
+        .await
+        .expect("a connection");
+    let read_only = Action::Answer(Refusal::ReadOnly);
+    for (conn, moves, actions) in [
+        (&follows, true, vec![read_only.clone(), Action::Drop]),
+        (&stays, false, vec![read_only.clone()]),
+    ] {
+        for action in actions {
+            let before = connection(conn).await;
+            let rule = Rule::new(action.clone()).about(Filter::command("INCR"));
+            let rule = link.add(rule);
+            let outcome = conn.call::<i64>(&incr()).await;
+            // What never was answered stays unknown; it is not asked again.
+            match action == read_only {
+                true => assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}"),
+                false => assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}"),
+            }
+            assert_eq!(rule.hits(), 1);
+            assert_eq!(connection(conn).await != before, moves, "{action:?}");
+        }
+    }
+    servers.stop().await;
+}
+
 fn sentinel_name(group: &Group) -> String {
     group.sentinels().name.clone()
 }
@@ -163,6 +205,13 @@ fn a_lock_on_one_primary_is_lost_in_each_promotion_without_its_grant() {
             proof.is_some_and(|proof| proof.contains("was promoted")),
             "{proof:?}"
         );
+    }
+    // The fault is over when the run ends: it was lifted, not cut off.
+    for history in files_named("history.jsonl", &ended.reports) {
+        let history = std::fs::read_to_string(history).expect("a history");
+        let at = |event: &str| history.find(&format!("{{\"{event}\":"));
+        assert!(at("promoted") < at("fault_landed"), "{history}");
+        assert!(at("promoted").is_some() && at("fault_landed") < at("fault_ended"));
     }
     let causes: Vec<_> = report.causes_of("overlap").into_iter().collect();
     assert_eq!(causes, ["promotion-lost-grant"], "{report:?}");

@@ -6,7 +6,9 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use oversold::link::{Action, Chance, Command, Filter, Guard, Link, Refusal, Rule, Ways, Window};
+use oversold::link::{
+    Action, Answer, Chance, Command, Filter, Guard, Link, Refusal, Rule, Ways, Window,
+};
 use oversold::topology::{self, Servers};
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
@@ -265,18 +267,18 @@ async fn inline_commands_and_the_third_protocol_pass() {
         .await;
     set.expect("it is set");
     socket
-        .write_all(b"ECHO lost\r\nECHO lost\r\nPING kept\r\n")
+        .write_all(b"PING kept\r\nECHO lost\r\n")
         .await
         .expect("sent");
-    // The push is no answer: what is swallowed are the echoes.
+    // The push is no answer: what is swallowed is the echo.
     let mut heard = Vec::new();
     while !heard.ends_with(b"$4\r\nkept\r\n") {
         heard.extend(exchange(&mut socket, b"", 1).await);
     }
     let heard = String::from_utf8_lossy(&heard);
     assert!(heard.contains(">2\r\n$10\r\ninvalidate"), "{heard}");
-    assert!(!heard.contains("lost"), "{heard}");
-    assert_eq!(rule.hits(), 2);
+    assert!(is_silent(&mut socket).await);
+    assert_eq!(rule.hits(), 1);
 }
 
 #[allow(clippy::print_stdout)] // The rates are there to be read, and judge nothing.
@@ -362,34 +364,41 @@ async fn a_delay_and_a_hold_keep_the_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_request_is_not_applied_and_a_swallowed_answer_is() {
     let linked = linked().await;
-    let mut socket = linked.socket().await;
-    let drop_it = linked.to("SET", Action::Drop);
-    let answer = exchange(&mut socket, b"SET a 1\r\nGET a\r\n", 5).await;
-    assert_eq!(
-        (answer.as_slice(), drop_it.hits()),
-        (b"$-1\r\n".as_slice(), 1)
-    );
-    drop(drop_it);
-    let swallow = linked.to("SET", Action::Swallow);
-    let answer = exchange(&mut socket, b"SET a 1\r\nGET a\r\n", 7).await;
-    assert_eq!(
-        (answer.as_slice(), swallow.hits()),
-        (b"$1\r\n1\r\n".as_slice(), 1)
-    );
-    drop(swallow);
-    assert_eq!(exchange(&mut socket, b"SET a 2\r\n", 5).await, b"+OK\r\n");
+    let mut direct = linked.direct().await;
+    for (action, applied) in [(Action::Drop, None), (Action::Swallow, Some("1"))] {
+        let mut socket = linked.socket().await;
+        let rule = linked.to("SET", action);
+        let answer = exchange(&mut socket, b"PING\r\nSET a 1\r\nINCR b\r\n", 7).await;
+        assert_eq!(answer, b"+PONG\r\n", "what came before has its answer");
+        assert!(is_silent(&mut socket).await);
+        assert_eq!(get(&mut direct, "a").await.as_deref(), applied);
+        assert_eq!(
+            get(&mut direct, "b").await.as_deref(),
+            applied,
+            "nor what follows"
+        );
+        assert_eq!(rule.hits(), 1);
+        drop(rule);
+        // A stream loses nothing from its middle: later answers would be taken for this one.
+        socket.write_all(b"PING\r\n").await.expect("both ends stay");
+        assert!(is_silent(&mut socket).await);
+        let mut another = linked.socket().await;
+        assert_eq!(exchange(&mut another, b"PING\r\n", 7).await, b"+PONG\r\n");
+    }
     // Also where request and answer are larger than what the link holds.
     let value = "x".repeat(300_000);
     let _drop = linked.to("SET", Action::Drop);
     let _swallow = linked.to("ECHO", Action::Swallow);
-    let request = format!(
-        "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$300000\r\n{value}\r\n\
-         *2\r\n$4\r\nECHO\r\n$300000\r\n{value}\r\nGET a\r\n"
-    );
-    assert_eq!(
-        exchange(&mut socket, request.as_bytes(), 7).await,
-        b"$1\r\n2\r\n"
-    );
+    let set = format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$300000\r\n{value}\r\n");
+    let echo = format!("*2\r\n$4\r\nECHO\r\n$300000\r\n{value}\r\n");
+    for request in [set, echo] {
+        let mut socket = linked.socket().await;
+        let request = format!("PING\r\n{request}PING\r\n");
+        let answer = exchange(&mut socket, request.as_bytes(), 7).await;
+        assert_eq!(answer, b"+PONG\r\n");
+        assert!(is_silent(&mut socket).await);
+    }
+    assert_eq!(get(&mut direct, "a").await.as_deref(), Some("1"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -485,6 +494,28 @@ async fn nothing_passes_a_black_hole_and_both_ends_stay() {
             exchange(&mut socket, b"DEL a\r\n", 8).await,
             b":1\r\n:1\r\n"
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_black_hole_keeps_is_lost_with_its_link() {
+    let linked = linked().await;
+    let mut direct = linked.direct().await;
+    for round in 0..50 {
+        let link = Link::start(linked.link.server()).await.expect("a link");
+        let mut socket = TcpStream::connect(link.address())
+            .await
+            .expect("a connection");
+        assert_eq!(exchange(&mut socket, b"PING\r\n", 7).await, b"+PONG\r\n");
+        let hole = link.add(Rule::new(Action::BlackHole(Ways::Both)));
+        socket.write_all(b"INCR a\r\n").await.expect("sent");
+        while hole.hits() == 0 {
+            tokio::task::yield_now().await;
+        }
+        link.close();
+        drop(hole);
+        end_of(&mut socket).await;
+        assert_eq!(get(&mut direct, "a").await, None, "in round {round}");
     }
 }
 
@@ -593,7 +624,8 @@ async fn chance_is_drawn_from_a_named_stream() {
             chance: Some(chance),
             ..Filter::command("GET")
         };
-        let _rule = linked.link.add(Rule::new(Action::Drop).about(filter));
+        let action = Action::Answer(Refusal::Loading);
+        let _rule = linked.link.add(Rule::new(action).about(filter));
         let mut request = Vec::new();
         for number in 0..40 {
             let name = format!("{number:02}");
@@ -611,4 +643,81 @@ async fn chance_is_drawn_from_a_named_stream() {
     }
     assert_eq!(draws[0], draws[1]);
     assert_ne!(draws[0], draws[2]);
+}
+
+#[tokio::test]
+async fn an_answer_may_decide_whether_it_is_lost() {
+    let linked = linked().await;
+    let (mut client, mut direct) = (linked.client().await, linked.direct().await);
+    let set = |key: &str| {
+        let mut set = redis::cmd("SET");
+        set.arg(key).arg("mine").arg("NX");
+        set
+    };
+    let _: () = redis::cmd("SET")
+        .arg("taken")
+        .arg("theirs")
+        .query_async(&mut direct)
+        .await
+        .expect("done");
+    let granted = Filter {
+        answer: Some(Answer::Word("OK")),
+        nth: Some(1),
+        ..Filter::command("SET")
+    };
+    let rule = linked
+        .link
+        .add(Rule::new(Action::ResetAfter).about(granted));
+    let refused: Option<String> = set("taken")
+        .query_async(&mut client)
+        .await
+        .expect("an answer");
+    assert_eq!((refused, rule.hits()), (None, 0));
+    let lost = set("free").query_async::<Option<String>>(&mut client).await;
+    assert!(lost.is_err(), "{lost:?}");
+    assert_eq!(rule.hits(), 1);
+    let kept: String = redis::cmd("GET")
+        .arg("free")
+        .query_async(&mut direct)
+        .await
+        .expect("done");
+    assert_eq!(kept, "mine", "it was applied");
+    // The first one only.
+    let mut client = linked.client().await;
+    let second: Option<String> = set("other")
+        .query_async(&mut client)
+        .await
+        .expect("an answer");
+    assert_eq!((second.as_deref(), rule.hits()), (Some("OK"), 1));
+}
+
+#[tokio::test]
+async fn a_rule_may_be_about_one_worker() {
+    let linked = linked().await;
+    let of_worker = Filter {
+        worker: Some(3),
+        ..Filter::command("GET")
+    };
+    let rule = linked
+        .link
+        .add(Rule::new(Action::ResetBefore).about(of_worker));
+    for (name, meant) in [
+        ("oversold-1-2", false),
+        ("oversold-1-3", true),
+        ("other", false),
+    ] {
+        let mut client = linked.client().await;
+        redis::cmd("CLIENT")
+            .arg("SETNAME")
+            .arg(name)
+            .query_async::<()>(&mut client)
+            .await
+            .expect("done");
+        let got = redis::cmd("GET")
+            .arg("a")
+            .query_async::<Option<String>>(&mut client)
+            .await;
+        assert_eq!(got.is_err(), meant, "{name}: {got:?}");
+    }
+    assert_eq!(rule.hits(), 1);
 }

@@ -120,6 +120,16 @@ fn a_fence_at_the_store() {
 }
 
 #[test]
+fn an_acquire_whose_answer_is_lost() {
+    as_in_the_incidents("reply-lost");
+}
+
+#[test]
+fn an_instance_cut_off_from_the_servers() {
+    as_in_the_incidents("cut-off");
+}
+
+#[test]
 fn a_server_clock_that_jumps_past_the_ttl() {
     as_in_the_incidents("clock-jump");
 }

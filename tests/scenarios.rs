@@ -7,8 +7,8 @@ use oversold::check::Property;
 use oversold::lock;
 use oversold::plan::{Overrides, Plan};
 use oversold::scenario::{
-    At, Dist, Expect, Granularity, Guard, How, Invalid, Mistake, Scenario, ServerFault, Store,
-    Topology, Trap, Vocabulary, Wait, Workload, built_in,
+    At, Dist, Expect, Granularity, Guard, How, Invalid, Mistake, Reply, Scenario, ServerFault,
+    Store, Topology, Trap, Vocabulary, Wait, Workload, built_in,
 };
 use proptest::prelude::*;
 
@@ -286,6 +286,38 @@ fn a_grant_can_be_lost_at_a_point_and_where_there_are_replicas() {
     assert_eq!(
         told_in_short(&(small("") + &fault(point))),
         ["15:8: `lost-grant` needs `topology = { kind = \"sentinel\" }`"]
+    );
+}
+
+#[test]
+fn the_way_to_the_servers_may_be_broken() {
+    let fault = |kind: &str, more: &str| {
+        let at = "{ point = \"before-acquire\", nth = 3 }";
+        small("") + &format!("[[fault]]\nkind = \"{kind}\"\nat = {at}\n{more}")
+    };
+    let how = |kind: &str, more: &str| valid(&fault(kind, more)).faults[0].how;
+    let (by_ns, for_ns) = (100_000_000, 2_000_000_000);
+    let acquire = Reply::Acquire;
+    assert_eq!(how("lose-reply", ""), How::LoseReply { which: acquire });
+    let release = Reply::Release;
+    assert_eq!(
+        how("lose-reply", "which = \"release\"\n"),
+        How::LoseReply { which: release }
+    );
+    let long = "for = \"2s\"\n";
+    assert_eq!(how("cut-off", long), How::CutOff { for_ns });
+    assert_eq!(how("refuse", long), How::Refuse { for_ns });
+    let late = long.to_owned() + "by = \"100ms\"\n";
+    assert_eq!(how("delay", &late), How::Delay { by_ns, for_ns });
+    assert_eq!(
+        how("reset", "applied = false\n"),
+        How::Reset { applied: false }
+    );
+    let timed =
+        fault("lose-reply", "").replace("point = \"before-acquire\", nth = 3", "time = \"1s\"");
+    assert_eq!(
+        told_in_short(&timed),
+        ["16:6: `lose-reply` strikes at a `point`: it is about one worker"]
     );
 }
 
@@ -781,8 +813,9 @@ fn a_fault_that_cannot_strike_is_told_although_other_parts_are_wrong() {
             "16:32: instance 1 does not exist: there are 1, numbered from 0",
             "17:1: `fault[1]` needs `at`, for example `at = { point = \"in-section\", nth = 20 }`",
             "18:8: unknown `fault[1].kind` \"flood\"; known: freeze, crash, refuse-writes, \
-             lost-grant, restart, kill-server, stop-server, clock-jump, script-flush, \
-             client-pause, client-kill, evict, quorum-restart, quorum-clock",
+             lost-grant, lose-reply, cut-off, delay, reset, refuse, restart, kill-server, \
+             stop-server, clock-jump, script-flush, client-pause, client-kill, evict, \
+             quorum-restart, quorum-clock",
         ]
     );
 }

@@ -168,7 +168,8 @@ async fn one(
         summary: Summary::default(),
         violations: progress.violations(),
     };
-    let mut server = Servers::raise(under.binary, plan.topology, plan.connections())
+    let (workers, links) = (plan.connections(), plan.needs_link());
+    let mut server = Servers::raise(under.binary, plan.topology, workers, links)
         .await
         .map_err(Failure::environment)?;
     let redis = server.reach().servers().into_iter().next();

@@ -118,7 +118,7 @@ pub fn of_expiry(scene: &Scene, holder: &Operation, grant: &Grant) -> Cause {
     }
     let window = (grant.extended(), end);
     let frozen = scene.frozen_within(holder.instance, window);
-    let lag = scene.lag_within(window);
+    let lag = scene.lag_within(holder.instance, window);
     // Half of it measured is evidence enough: what comes between two measurements adds to it.
     let explains = |late: Duration| late * 2 >= needed;
     if frozen >= needed || frozen >= lag && explains(frozen) {
@@ -144,7 +144,8 @@ fn due(scene: &Scene, holder: &Operation, grant: &Grant) -> Time {
         return grant.extended();
     };
     let before = (grant.extended(), began);
-    let held_up = scene.frozen_within(holder.instance, before) + scene.lag_within(before);
+    let held_up =
+        scene.frozen_within(holder.instance, before) + scene.lag_within(holder.instance, before);
     let planned = began.plus(work);
     Time(planned.0.saturating_sub(crate::clock::nanos(held_up)))
 }

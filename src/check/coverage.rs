@@ -90,7 +90,7 @@ impl Coverage {
             Kind::Working { work_ns, .. } if *work_ns > nanos(ttl) => {
                 self.sections_longer_than_ttl += 1;
             }
-            Kind::DriverLag { late_ns } => {
+            Kind::DriverLag { late_ns, .. } => {
                 self.driver_lag_max_ns = self.driver_lag_max_ns.max(*late_ns);
             }
             Kind::FaultBegan { fault, what } => {

@@ -53,12 +53,16 @@ pub struct Key {
     pub holders: Vec<OpId>,
     /// Since when nobody alive holds the lock, if nobody does.
     pub vacant_since: Option<Time>,
+    /// Since when nobody alive had held it when it was granted last, if nobody did.
+    pub was_vacant_since: Option<Time>,
     /// When, and why, somebody may have left the key behind that will not release it.
     pub left_behind: Option<(Time, Cause)>,
     /// The last releases that may have removed another's lock.
     pub removals: VecDeque<Removal>,
     /// When the server last evicted it.
     pub evicted: VecDeque<Time>,
+    /// When the server last said that its time to live had run out.
+    pub expired: VecDeque<Time>,
     /// The last upset by the driver's own lag.
     pub upset: Option<Upset>,
 }

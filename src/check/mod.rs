@@ -16,6 +16,7 @@ mod orphan;
 mod overlap;
 mod scene;
 mod story;
+mod unheard;
 
 pub use coverage::{Coverage, FaultCoverage};
 pub use expectation::{Expected, meet};
@@ -60,10 +61,11 @@ pub struct Entry {
 }
 
 /// Every check there is. The first ones give the later ones their causes.
-pub static ALL: [Entry; 6] = [
+pub static ALL: [Entry; 7] = [
     overlap::ENTRY,
     foreign_release::ENTRY,
     orphan::ENTRY,
+    unheard::ENTRY,
     misuse::ENTRY,
     ledger::ENTRY,
     coverage::ENTRY,
@@ -125,7 +127,7 @@ impl Judge {
     pub fn event(&mut self, event: &Event) {
         self.scene.foresee(event);
         self.waiting.push_back(event.clone());
-        let due = |first: &mut Event| event.at_ns.since(first.at_ns) >= scene::HEARSAY;
+        let due = |first: &mut Event| event.at_ns.since(first.at_ns) >= scene::PATIENCE;
         while let Some(first) = self.waiting.pop_front_if(due) {
             self.judge(&first);
         }

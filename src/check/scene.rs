@@ -4,7 +4,7 @@
 
 mod changes;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::clock::Time;
@@ -17,9 +17,13 @@ use super::finding::Cause;
 use super::key::{Key, Removal};
 use super::operation::Operation;
 
-/// How much later than what they explain the driver's lag and the server's own word may stand in
-/// the history: they are recorded by tasks of their own. An event waits so long to be judged.
+/// How much later than what it explains the server's own word may stand in the history: it is
+/// recorded by a task of its own.
 pub const HEARSAY: Duration = Duration::from_millis(50);
+
+/// How long an event waits to be judged. The driver's lag is recorded when it is over, and where
+/// only one thread stood still the others' events come before that.
+pub const PATIENCE: Duration = Duration::from_millis(300);
 
 /// A stretch of time.
 pub type Window = (Time, Time);
@@ -31,7 +35,8 @@ pub struct Scene {
     keys: Vec<Key>,
     frozen: HashMap<u32, Time>,
     pauses: HashMap<u32, VecDeque<Window>>,
-    lags: VecDeque<Window>,
+    /// The driver's lags, of all instances and of one.
+    lags: HashMap<Option<u32>, VecDeque<Window>>,
     /// When a replica was promoted, and which keys it held.
     promotions: VecDeque<(Time, Vec<u32>)>,
     /// When a server lost keys that it held, which ones, and why.
@@ -51,7 +56,7 @@ impl Scene {
             keys: (0..keys).map(|_| Key::default()).collect(),
             frozen: HashMap::new(),
             pauses: HashMap::new(),
-            lags: VecDeque::new(),
+            lags: HashMap::new(),
             promotions: VecDeque::new(),
             losses: VecDeque::new(),
             renews_every,
@@ -83,6 +88,17 @@ impl Scene {
         asking.any(|op| op.asked.is_some_and(|asked| asked <= since))
     }
 
+    /// The keys of an instance's operations that have not ended.
+    pub fn keys_of(&self, instance: u32) -> BTreeSet<u32> {
+        let ops = self.ops.values().filter(|op| op.instance == instance);
+        ops.map(|op| op.key).collect()
+    }
+
+    /// How long a lease lives.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
     /// Whether operations on this key have not come to their end.
     pub fn is_open(&self, key: u32) -> bool {
         self.ops.values().any(|op| op.key == key)
@@ -100,15 +116,25 @@ impl Scene {
         past.chain(now).map(|pause| common(pause, window)).sum()
     }
 
-    /// How long the driver was late in a window, in all.
-    pub fn lag_within(&self, window: Window) -> Duration {
-        self.lags.iter().map(|lag| common(*lag, window)).sum()
+    /// How long the driver kept an instance back in a window, in all.
+    pub fn lag_within(&self, instance: u32, window: Window) -> Duration {
+        let lags = [None, Some(instance)].map(|whose| self.lags.get(&whose));
+        let mut lags: Vec<Window> = lags.into_iter().flatten().flatten().copied().collect();
+        lags.sort_unstable();
+        // What was measured twice happened once.
+        let mut told = window.0;
+        let mut late = Duration::ZERO;
+        for (from, to) in lags {
+            late += common((from.max(told), to), window);
+            told = told.max(to);
+        }
+        late
     }
 
     /// Whether the driver has just stood still for longer than a lease's margin. For a lease after
     /// it nothing can be told of a lock: questions were sent late, answers heard late, or not.
     pub fn unsettled(&self, at: Time) -> bool {
-        let mut lags = self.lags.iter();
+        let mut lags = self.lags.values().flatten();
         lags.any(|(from, to)| {
             to.since(*from) > self.margin && *from <= at && at.since(*to) <= self.ttl
         })
@@ -119,6 +145,23 @@ impl Scene {
         let evicted = self.key(key).map(|key| &key.evicted);
         let mut evicted = evicted.into_iter().flatten();
         evicted.any(|at| (window.0..=window.1.plus(HEARSAY)).contains(at))
+    }
+
+    /// How often the server said that a key's lease had run out, in a window, by what was heard until
+    /// shortly after it. Several servers say it once each.
+    pub fn expired_within(&self, key: u32, window: Window) -> usize {
+        let expired = self.key(key).map(|key| &key.expired);
+        let heard = window.0..=window.1.plus(HEARSAY);
+        let expired = expired.into_iter().flatten();
+        expired.filter(|at| heard.contains(at)).count()
+    }
+
+    /// Whether a replica was promoted since, or so shortly before that it may have come with keys that
+    /// were given back long ago and whose leases still last.
+    pub fn promoted_since(&self, at: Time) -> bool {
+        let lasts = self.ttl * 2;
+        let mut promotions = self.promotions.iter();
+        promotions.any(|(promoted, _)| promoted.plus(lasts) >= at)
     }
 
     /// When, in a window, a replica was promoted that did not hold a key, by what was heard until

@@ -44,11 +44,16 @@ pub(super) fn stall(faults: &Arc<Faults>, fault: u32) -> Option<Guard> {
 }
 
 /// Kills the primary, or one of the independent nodes.
-pub(super) fn strike(faults: &Arc<Faults>, fault: u32, stalled: Option<Guard>) {
+pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, stalled: Option<Guard>) {
     let faults = Arc::clone(faults);
+    let left = faults.sections_left(instance);
     tokio::spawn(async move {
         let proof = match (&faults.reach.group, faults.reach.nodes.first()) {
-            (Some(group), _) => lose(&faults, group, stalled).await,
+            (Some(group), _) => lose(&faults, group, stalled)
+                .await
+                // A grant whose section is over before any client could hear of the promotion
+                // was lost to nobody.
+                .filter(|_| faults.sections_left(instance) == left),
             (None, Some(node)) => {
                 faults.began(fault, format!("node {} dies", node.address()));
                 die(node, faults.reach.nodes.len()).await
@@ -77,10 +82,9 @@ async fn lose(faults: &Faults, group: &Group, stalled: Option<Guard>) -> Option<
         .map(|link| link.add(Rule::new(Action::Hold).about(Filter::who(Who::Client))))
         .collect();
     primary.kill();
-    drop(stalled);
     let changed = tokio::time::timeout(PROMOTED, promotions.changed()).await;
     let promotion = promotions.borrow_and_update().clone();
-    drop(gates);
+    drop((gates, stalled));
     changed.ok()?.ok()?;
     let promotion = promotion?;
     let epoch = tokio::time::timeout(PROMOTED, epoch(group, &promotion)).await;

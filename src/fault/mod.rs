@@ -5,20 +5,26 @@ mod client_kill;
 mod client_pause;
 mod clock_jump;
 mod crash;
+mod cut_off;
+mod delay;
 mod evict;
 mod freeze;
 mod kill_server;
+mod lose_reply;
 mod lost_grant;
 mod node;
+mod on_links;
 mod quorum;
+mod refuse;
 mod refuse_writes;
+mod reset;
 mod restart;
 mod script_flush;
 mod stop_server;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
@@ -50,11 +56,16 @@ pub struct Entry {
 }
 
 /// Every fault there is. (Slow sections are no fault but the section's own distribution.)
-pub static ALL: [Entry; 14] = [
+pub static ALL: [Entry; 19] = [
     freeze::ENTRY,
     crash::ENTRY,
     refuse_writes::ENTRY,
     lost_grant::ENTRY,
+    lose_reply::ENTRY,
+    cut_off::ENTRY,
+    delay::ENTRY,
+    reset::ENTRY,
+    refuse::ENTRY,
     restart::ENTRY,
     kill_server::ENTRY,
     stop_server::ENTRY,
@@ -72,6 +83,8 @@ pub struct Faults {
     plan: Vec<Fault>,
     /// How often each point was reached, in the order of [`Point::ALL`].
     reached: [AtomicU64; Point::ALL.len()],
+    /// How many sections each instance has left.
+    left: Vec<AtomicU64>,
     instances: Arc<dyn Instances>,
     /// The servers.
     reach: Reach,
@@ -81,6 +94,9 @@ pub struct Faults {
     /// What was prepared for faults that strike next.
     // A std mutex and not tokio's: it is held to put one in or take it out.
     prepared: Mutex<HashMap<usize, Guard>>,
+    /// The answers that are to be lost.
+    // The same: it is held for a look at one or two.
+    losing: Mutex<Vec<lose_reply::Losing>>,
     /// How many servers are struck at present.
     struck: watch::Sender<u32>,
     recorder: Recorder,
@@ -99,11 +115,15 @@ impl Faults {
         Arc::new(Faults {
             plan: plan.faults.clone(),
             reached: Default::default(),
+            left: (0..plan.load.instances)
+                .map(|_| AtomicU64::new(0))
+                .collect(),
             instances,
             reach,
             lock: plan.lock.kind.clone(),
             keys: keys.collect(),
             prepared: Mutex::default(),
+            losing: Mutex::default(),
             struck: watch::Sender::new(0),
             recorder,
         })
@@ -135,22 +155,36 @@ impl Faults {
         }
     }
 
-    fn prepared(&self) -> std::sync::MutexGuard<'_, HashMap<usize, Guard>> {
+    /// How many sections an instance has left so far.
+    fn sections_left(&self, instance: u32) -> u64 {
+        let left = self.left.get(instance as usize);
+        left.map_or(0, |left| left.load(Ordering::Relaxed))
+    }
+
+    fn prepared(&self) -> MutexGuard<'_, HashMap<usize, Guard>> {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An operation of `instance` is at `point`: strikes if a fault is due. True if it did, and the
+    /// An operation of a worker of `instance` is at `point`: strikes if a fault is due. True if it did, and the
     /// operation must not go on before its instance does.
-    pub fn reached(self: &Arc<Faults>, point: Point, instance: u32) -> bool {
+    pub fn reached(self: &Arc<Faults>, point: Point, instance: u32, worker: u32) -> bool {
+        if point == Point::BeforeAcquire {
+            lose_reply::asks_anew(self, worker);
+        }
         let place = Point::ALL.iter().position(|known| *known == point);
         let Some(counter) = place.and_then(|place| self.reached.get(place)) else {
             return false;
         };
         let times = counter.fetch_add(1, Ordering::Relaxed) + 1;
+        if point == Point::BeforeRelease
+            && let Some(left) = self.left.get(instance as usize)
+        {
+            left.fetch_add(1, Ordering::Relaxed);
+        }
         let due = At::Point { point, nth: times };
         let due = self.plan.iter().position(|fault| fault.at == due);
         if let Some(fault) = due {
-            self.strike(fault, instance);
+            self.strike(fault, instance, worker);
         }
         self.prepare(Some((point, times)));
         due.is_some()
@@ -166,8 +200,13 @@ impl Faults {
         timed.collect()
     }
 
-    /// Applies a fault to an instance.
-    pub fn strike(self: &Arc<Faults>, fault: usize, instance: u32) {
+    /// Applies a fault to an instance, at a time.
+    pub fn strike_instance(self: &Arc<Faults>, fault: usize, instance: u32) {
+        // Whose workers' numbers do not matter then.
+        self.strike(fault, instance, instance);
+    }
+
+    fn strike(self: &Arc<Faults>, fault: usize, instance: u32, worker: u32) {
         let number = fault as u32;
         match self.plan[fault].how {
             How::Crash => crash::strike(self, number, instance),
@@ -177,8 +216,13 @@ impl Faults {
             }
             How::LostGrant => {
                 let stalled = self.prepared().remove(&fault);
-                lost_grant::strike(self, number, stalled);
+                lost_grant::strike(self, number, instance, stalled);
             }
+            How::LoseReply { which } => lose_reply::strike(self, number, worker, which),
+            How::CutOff { for_ns } => cut_off::strike(self, number, instance, for_ns),
+            How::Delay { by_ns, for_ns } => delay::strike(self, number, instance, by_ns, for_ns),
+            How::Reset { applied } => reset::strike(self, number, instance, applied),
+            How::Refuse { for_ns } => refuse::strike(self, number, for_ns),
             How::Server { node, fault } => node::strike(self, number, node, fault),
         }
     }

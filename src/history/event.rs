@@ -239,10 +239,13 @@ pub enum Kind {
         /// Its exit status and the end of its log.
         why: String,
     },
-    /// The driver itself was late: all instances stood still for this long before now.
+    /// The driver itself was late: instances stood still for this long before now.
     DriverLag {
         /// How long.
         late_ns: u64,
+        /// The only instance that did; all of them where none is named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instance: Option<u32>,
     },
     /// The run stops issuing operations.
     Draining {

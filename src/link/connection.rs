@@ -1,6 +1,8 @@
 //! One connection through a link: requests one way, answers the other, each at its own pace. What
 //! is held back is not read, so that who sends it has to wait.
 
+use std::collections::VecDeque;
+use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +13,7 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::Notify;
 
 use super::frame::{Side, Words};
-use super::lane::Lane;
+use super::lane::{Lane, Piece};
 use super::rule::{Action, Ways};
 use super::rules::{Active, Rules};
 use super::talk::{Fate, Talk};
@@ -38,6 +40,7 @@ pub(super) async fn relay(mut client: TcpStream, mut server: TcpStream, rules: &
     let relay = Relay {
         rules,
         talk: Mutex::new(Talk::new()),
+        undecided: Mutex::default(),
         ours: Notify::new(),
         answered: Notify::new(),
     };
@@ -63,10 +66,34 @@ struct Relay<'a> {
     rules: &'a Rules,
     // A std mutex and not tokio's: it is held for one message, never across an await.
     talk: Mutex<Talk>,
+    /// The rules whose answers decide, in the order of those answers.
+    undecided: Mutex<VecDeque<Arc<Active>>>,
     /// There may be an answer of the link's own to send.
     ours: Notify,
     /// An answer has come.
     answered: Notify,
+}
+
+/// The end of one way, and what goes out there next.
+struct Out<'a> {
+    to: WriteHalf<'a>,
+    /// What is due: bytes of the lane that pass and were not sent yet.
+    due: Range<usize>,
+    /// Whether the message in progress passes.
+    passes: bool,
+    /// Nothing passes any more.
+    lost: bool,
+}
+
+impl<'a> Out<'a> {
+    fn new(to: WriteHalf<'a>) -> Out<'a> {
+        Out {
+            to,
+            due: 0..0,
+            passes: true,
+            lost: false,
+        }
+    }
 }
 
 /// What a request has to wait for, and what becomes of it then.
@@ -75,6 +102,7 @@ enum Next {
     PassAfter(Duration),
     PassWithout(Arc<Active>),
     Skip,
+    SkipAll,
     End(End),
 }
 
@@ -83,111 +111,99 @@ impl Relay<'_> {
         self.talk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn requests(&self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> End {
-        let mut lane = Lane::new(Side::Requests);
-        let mut passes = true;
+    fn undecided(&self) -> MutexGuard<'_, VecDeque<Arc<Active>>> {
+        self.undecided
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn requests(&self, mut from: ReadHalf<'_>, to: WriteHalf<'_>) -> End {
+        let (mut lane, mut out) = (Lane::new(Side::Requests), Out::new(to));
         loop {
             self.room().await;
             let read = from.read(lane.room()).await;
-            self.pass(Ways::ToServer).await;
-            let end = match read {
-                Ok(0) => Some(End::Half),
-                Ok(length) => {
-                    lane.filled(length);
-                    None
-                }
-                Err(_) => return End::Reset,
+            let end = match self.taken(read, &mut lane, End::Half).await {
+                Some(End::Reset) => return End::Reset,
+                end => end,
             };
             if self.talk().streams {
                 lane.lose();
             }
-            let mut due = lane.due();
+            out.due = lane.due();
             while let Some(piece) = lane.piece(end.is_some()) {
-                if piece.first {
+                if piece.first && !out.lost {
                     let next = self.decide(&lane.words(&piece.bytes));
-                    if !matches!(next, Next::Pass) && self.send(&mut to, &lane, &mut due).await {
+                    if !matches!(next, Next::Pass) && self.send(&mut out, &lane).await {
                         return End::Reset;
                     }
-                    passes = match next {
+                    match next {
                         Next::End(end) => return end,
-                        next => self.wait(next).await,
-                    };
+                        Next::SkipAll => out.lost = true,
+                        next => out.passes = self.wait(next).await,
+                    }
                 }
-                match passes {
-                    true => due.end = piece.bytes.end,
-                    false => due = piece.bytes.end..piece.bytes.end,
+                if self.put(&mut out, &lane, &piece).await {
+                    return End::Reset;
                 }
-                passes |= piece.last;
             }
-            if self.send(&mut to, &lane, &mut due).await {
+            if self.send(&mut out, &lane).await {
                 return End::Reset;
             }
             if let Some(end) = end {
-                let _ = to.shutdown().await;
+                let _ = out.to.shutdown().await;
                 return end;
             }
         }
     }
 
-    async fn replies(&self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> End {
-        let mut lane = Lane::new(Side::Replies);
-        let mut passes = true;
+    async fn replies(&self, mut from: ReadHalf<'_>, to: WriteHalf<'_>) -> End {
+        let (mut lane, mut out) = (Lane::new(Side::Replies), Out::new(to));
         loop {
-            if !lane.in_the_middle() && self.send_ours(&mut to).await {
+            if !lane.in_the_middle() && self.send_ours(&mut out, &lane).await {
                 return End::Reset;
             }
             let read = tokio::select! {
                 read = from.read(lane.room()) => read,
                 () = self.ours.notified() => continue,
             };
-            self.pass(Ways::ToClient).await;
-            let end = match read {
-                Ok(0) => Some(End::Closed),
-                Ok(length) => {
-                    lane.filled(length);
-                    None
-                }
-                Err(_) => return End::Reset,
+            let end = match self.taken(read, &mut lane, End::Closed).await {
+                Some(End::Reset) => return End::Reset,
+                end => end,
             };
-            let mut due = lane.due();
+            out.due = lane.due();
             while let Some(piece) = lane.piece(end.is_some()) {
-                if piece.first {
-                    let (fate, streams) = self.heard(&lane, &piece.bytes);
-                    if streams {
-                        lane.lose_after_this();
-                    }
-                    passes = fate == Fate::Pass;
-                    if fate == Fate::Reset {
-                        let _ = self.send(&mut to, &lane, &mut due).await;
-                        return End::Reset;
-                    }
+                let fate = piece.first.then(|| self.heard(&mut lane, &piece.bytes));
+                if fate == Some(Fate::Reset) {
+                    let _ = self.send(&mut out, &lane).await;
+                    return End::Reset;
                 }
-                match passes {
-                    true => due.end = piece.bytes.end,
-                    false => {
-                        if self.send(&mut to, &lane, &mut due).await {
-                            return End::Reset;
-                        }
-                        due = piece.bytes.end..piece.bytes.end;
-                    }
-                }
-                passes |= piece.last;
-                let ours = piece.last.then(|| self.talk().ours()).flatten();
-                if let Some(answer) = ours {
-                    let failed = self.send(&mut to, &lane, &mut due).await
-                        || self.write(&mut to, answer.as_bytes(), Ways::ToClient).await
-                        || self.send_ours(&mut to).await;
-                    if failed {
-                        return End::Reset;
-                    }
+                out.lost |= fate == Some(Fate::Swallow);
+                let gone = self.put(&mut out, &lane, &piece).await
+                    || piece.last && self.send_ours(&mut out, &lane).await;
+                if gone {
+                    return End::Reset;
                 }
             }
-            if self.send(&mut to, &lane, &mut due).await {
+            if self.send(&mut out, &lane).await {
                 return End::Reset;
             }
             if let Some(end) = end {
                 return end;
             }
+        }
+    }
+
+    /// Takes in what was read, when no black hole swallows it any more. Tells the connection's end,
+    /// if it was that.
+    async fn taken(&self, read: io::Result<usize>, lane: &mut Lane, end: End) -> Option<End> {
+        self.pass(lane.way()).await;
+        match read {
+            Ok(0) => Some(end),
+            Ok(length) => {
+                lane.filled(length);
+                None
+            }
+            Err(_) => Some(End::Reset),
         }
     }
 
@@ -201,7 +217,14 @@ impl Relay<'_> {
     /// Waits while a black hole swallows what goes this way.
     async fn pass(&self, way: Ways) {
         let mut counted = false;
-        while self.rules.any() {
+        loop {
+            if self.rules.closed() {
+                // Its end is near: until then it must not pass what a black hole had kept.
+                return std::future::pending().await;
+            }
+            if !self.rules.any() {
+                return;
+            }
             let mut changes = self.rules.changes();
             let peer = self.talk().peer;
             let Some(hole) = self.rules.black_hole(&peer, way) else {
@@ -241,7 +264,7 @@ impl Relay<'_> {
             return Next::Pass;
         };
         let (fate, next) = match rule.action() {
-            Action::Drop => return Next::Skip,
+            Action::Drop => return Next::SkipAll,
             Action::ResetBefore => return Next::End(End::Reset),
             Action::Close => return Next::End(End::Closed),
             Action::Answer(refusal) => {
@@ -251,11 +274,14 @@ impl Relay<'_> {
             }
             Action::Delay(by) => (Fate::Pass, Next::PassAfter(*by)),
             Action::Hold => (Fate::Pass, Next::PassWithout(Arc::clone(&rule))),
+            _ if rule.waits_for_the_answer() => (Fate::Depends, Next::Pass),
             Action::Swallow => (Fate::Swallow, Next::Pass),
             Action::ResetAfter => (Fate::Reset, Next::Pass),
             _ => (Fate::Pass, Next::Pass),
         };
-        talk.sent(words, fate);
+        if talk.sent(words, fate) && fate == Fate::Depends {
+            self.undecided().push_back(rule);
+        }
         next
     }
 
@@ -271,36 +297,77 @@ impl Relay<'_> {
                 }
                 let _ = changes.changed().await;
             },
-            Next::Skip | Next::End(_) => return false,
+            Next::Skip | Next::SkipAll | Next::End(_) => return false,
         }
         true
     }
 
-    fn heard(&self, lane: &Lane, bytes: &Range<usize>) -> (Fate, bool) {
+    fn heard(&self, lane: &mut Lane, bytes: &Range<usize>) -> Fate {
         let mut talk = self.talk();
-        let fate = talk.heard(lane.kind(), &lane.words(bytes));
+        let words = lane.words(bytes);
+        let mut fate = talk.heard(lane.kind(), &words);
+        if fate == Fate::Depends {
+            fate = self.settled(lane.kind(), &words);
+        }
         self.answered.notify_one();
-        (fate, talk.streams)
+        if talk.streams {
+            lane.lose_after_this();
+        }
+        fate
     }
 
-    /// Sends the link's own answers whose turn it is. True if the client is gone.
-    async fn send_ours(&self, to: &mut WriteHalf<'_>) -> bool {
-        loop {
+    /// What becomes of an answer that decides itself.
+    fn settled(&self, kind: u8, words: &Words<'_>) -> Fate {
+        let rule = self.undecided().pop_front();
+        let applies =
+            |rule: &Arc<Active>| rule.fits_answer(kind, words) && self.rules.in_force(rule);
+        let Some(rule) = rule.filter(applies) else {
+            return Fate::Pass;
+        };
+        rule.hit();
+        match rule.action() {
+            Action::ResetAfter => Fate::Reset,
+            _ => Fate::Swallow,
+        }
+    }
+
+    /// Has a piece pass with what is due, or not at all. True if the other end is gone.
+    async fn put(&self, out: &mut Out<'_>, lane: &Lane, piece: &Piece) -> bool {
+        let passes = out.passes && !out.lost;
+        out.passes |= piece.last;
+        if passes {
+            out.due.end = piece.bytes.end;
+            return false;
+        }
+        let gone = self.send(out, lane).await;
+        out.due = piece.bytes.end..piece.bytes.end;
+        gone
+    }
+
+    /// Sends the link's own answers whose turn it is, after what is due. True if the client is
+    /// gone.
+    async fn send_ours(&self, out: &mut Out<'_>, lane: &Lane) -> bool {
+        while !out.lost {
             let Some(answer) = self.talk().ours() else {
                 return false;
             };
             self.pass(Ways::ToClient).await;
-            if self.write(to, answer.as_bytes(), Ways::ToClient).await {
+            let gone = self.send(out, lane).await
+                || self
+                    .write(&mut out.to, answer.as_bytes(), Ways::ToClient)
+                    .await;
+            if gone {
                 return true;
             }
         }
+        false
     }
 
     /// Sends what is due. True if the other end is gone.
-    async fn send(&self, to: &mut WriteHalf<'_>, lane: &Lane, due: &mut Range<usize>) -> bool {
-        let bytes = lane.bytes(due);
-        *due = due.end..due.end;
-        self.write(to, bytes, lane.way()).await
+    async fn send(&self, out: &mut Out<'_>, lane: &Lane) -> bool {
+        let due = out.due.clone();
+        out.due.start = due.end;
+        self.write(&mut out.to, lane.bytes(&due), lane.way()).await
     }
 
     async fn write(&self, to: &mut WriteHalf<'_>, mut bytes: &[u8], way: Ways) -> bool {

@@ -79,7 +79,10 @@ impl Lane {
     }
 
     pub(super) fn lose_after_this(&mut self) {
-        self.lost_next = true;
+        match self.begun {
+            true => self.lost_next = true,
+            false => self.lost = true,
+        }
     }
 
     /// Whether part of a message has been handed out and its end has not.

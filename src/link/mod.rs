@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-pub use rule::{Action, Chance, Command, Filter, Refusal, Rule, Ways, Who, Window};
+pub use rule::{Action, Answer, Chance, Command, Filter, Refusal, Rule, Ways, Who, Window};
 pub use rules::Guard;
 
 use rules::Rules;
@@ -91,6 +91,7 @@ impl Link {
     /// Closes it as its server's machine does when it dies: nobody gets in any more, and what was
     /// on its way is lost.
     pub fn close(&self) {
+        self.rules.close();
         self.accepting.abort();
     }
 }

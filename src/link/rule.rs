@@ -72,10 +72,15 @@ pub struct Filter {
     pub who: Option<Who>,
     /// Connections of this instance.
     pub instance: Option<u32>,
+    /// Connections of this worker.
+    pub worker: Option<u32>,
     /// Requests with this command.
     pub command: Option<Command>,
     /// Requests about this key, by their first key.
     pub key: Option<String>,
+    /// Requests that the server answers so. Only [`Action::Swallow`] and [`Action::ResetAfter`] come
+    /// late enough to heed it.
+    pub answer: Option<Answer>,
     /// The n-th of all these only, from 1.
     pub nth: Option<u64>,
     /// Each of these with this probability.
@@ -87,6 +92,15 @@ impl Filter {
     pub fn who(who: Who) -> Filter {
         Filter {
             who: Some(who),
+            ..Filter::default()
+        }
+    }
+
+    /// All connections of an instance.
+    pub fn instance(instance: u32) -> Filter {
+        Filter {
+            who: Some(Who::Client),
+            instance: Some(instance),
             ..Filter::default()
         }
     }
@@ -126,6 +140,25 @@ impl Command {
     }
 }
 
+/// An answer that is no error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// This word, or this number.
+    Word(&'static str),
+    /// A number above zero.
+    Positive,
+}
+
+impl Answer {
+    pub(super) fn fits(self, kind: u8, words: &Words<'_>) -> bool {
+        let number = || str::from_utf8(words.get(0)?).ok()?.parse::<i64>().ok();
+        match self {
+            Answer::Word(word) => kind != b'-' && words.is(0, word),
+            Answer::Positive => kind == b':' && number().is_some_and(|number| number > 0),
+        }
+    }
+}
+
 /// A probability, drawn from a stream of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chance {
@@ -155,9 +188,11 @@ pub enum Action {
     Delay(Duration),
     /// The request goes on when the rule is gone, and all that follows it on its connection.
     Hold,
-    /// The request never arrives, and no answer comes.
+    /// The request never arrives, and neither does what follows it on its connection: a stream
+    /// loses nothing from its middle, and an answer would be taken for another request's.
     Drop,
-    /// The request is applied and its answer is lost.
+    /// The request is applied and its answer is lost, with all that would come after it on its
+    /// connection. Both ends stay connected.
     Swallow,
     /// The connection is reset, and the request never arrives.
     ResetBefore,
@@ -242,6 +277,7 @@ impl Refusal {
 pub(super) struct Peer {
     pub(super) who: Who,
     pub(super) instance: Option<u32>,
+    pub(super) worker: Option<u32>,
 }
 
 impl Peer {
@@ -252,8 +288,9 @@ impl Peer {
             self.who = Who::Sentinel;
         }
         let ours = name.strip_prefix("oversold-");
-        let instance = ours.and_then(|rest| rest.split('-').next());
-        self.instance = instance.and_then(|number| number.parse().ok());
+        let mut numbers = ours.into_iter().flat_map(|rest| rest.split('-'));
+        let mut number = || numbers.next().and_then(|number| number.parse().ok());
+        (self.instance, self.worker) = (number(), number());
     }
 }
 
@@ -262,6 +299,7 @@ impl Filter {
     pub(super) fn fits_peer(&self, peer: &Peer) -> bool {
         self.who.is_none_or(|who| who == peer.who)
             && (self.instance).is_none_or(|instance| Some(instance) == peer.instance)
+            && (self.worker).is_none_or(|worker| Some(worker) == peer.worker)
     }
 
     /// Whether a request is meant, before counting and chance.

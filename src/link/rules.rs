@@ -1,6 +1,6 @@
 //! The rules that a link has at the moment, each with its count of what it was applied to.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,9 +41,24 @@ impl Active {
         if !self.rule.action.is_about_requests() || !self.holds() {
             return false;
         }
-        if !filter.fits_request(peer, words) {
-            return false;
-        }
+        filter.fits_request(peer, words) && (filter.answer.is_some() || self.counts())
+    }
+
+    /// Whether the answer of a request that fitted is the one that is meant, and comes in time.
+    pub(super) fn fits_answer(&self, kind: u8, words: &Words<'_>) -> bool {
+        let answer = self.rule.filter.answer;
+        answer.is_some_and(|answer| answer.fits(kind, words)) && self.holds() && self.counts()
+    }
+
+    /// Whether the answer decides if it is applied.
+    pub(super) fn waits_for_the_answer(&self) -> bool {
+        let after = matches!(self.action(), Action::Swallow | Action::ResetAfter);
+        after && self.rule.filter.answer.is_some()
+    }
+
+    /// Whether one more that fits is the one that is meant.
+    fn counts(&self) -> bool {
+        let filter = &self.rule.filter;
         let fitted = self.fitted.fetch_add(1, Ordering::Relaxed) + 1;
         let counted = filter.nth.is_none_or(|nth| nth == fitted);
         counted && self.drawn()
@@ -65,6 +80,8 @@ pub(super) struct Rules {
     list: Mutex<Vec<Arc<Active>>>,
     /// How many there are. Without one, the list need not be looked at.
     count: AtomicUsize,
+    /// The link is closed: nothing passes any more.
+    closed: AtomicBool,
     changed: watch::Sender<()>,
 }
 
@@ -125,17 +142,29 @@ impl Rules {
         Guard { rules, active }
     }
 
+    /// From now on nothing passes.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Whether nothing passes any more.
+    pub(super) fn closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
     /// Whether there is any rule at all.
     pub(super) fn any(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
     }
 
-    /// The rule that a request falls under. It is counted as applied.
+    /// The rule that a request falls under. It is counted as applied, unless the answer decides.
     pub(super) fn of_request(&self, peer: &Peer, words: &Words<'_>) -> Option<Arc<Active>> {
         let list = self.list();
         let mut list = list.iter();
         let found = list.find(|active| active.fits_request(peer, words))?;
-        found.hit();
+        if !found.waits_for_the_answer() {
+            found.hit();
+        }
         Some(Arc::clone(found))
     }
 

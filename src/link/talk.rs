@@ -16,6 +16,8 @@ pub(super) enum Fate {
     Swallow,
     /// The connection is reset instead.
     Reset,
+    /// What it says decides.
+    Depends,
 }
 
 /// What kind of answer is to come.
@@ -108,10 +110,10 @@ impl Talk {
         }
     }
 
-    /// A request goes to the server.
-    pub(super) fn sent(&mut self, words: &Words<'_>, fate: Fate) {
+    /// A request goes to the server. Tells whether one message answers it.
+    pub(super) fn sent(&mut self, words: &Words<'_>, fate: Fate) -> bool {
         if words.count == 0 || !self.is_answered(words) {
-            return;
+            return false;
         }
         let what = match words {
             _ if words.count >= 2 && CONFIRMATIONS.iter().any(|name| words.is(0, name)) => {
@@ -124,7 +126,13 @@ impl Talk {
             _ if words.is(0, "MONITOR") => What::Monitor,
             _ => What::Answer,
         };
+        // Only of a single answer there is one moment to decide.
+        let fate = match fate {
+            Fate::Depends if what != What::Answer => Fate::Pass,
+            fate => fate,
+        };
         self.push(Awaited { what, fate });
+        what == What::Answer
     }
 
     /// A request is answered by the link itself, when those before it are answered.

@@ -16,12 +16,14 @@
 
 use std::time::Duration;
 
+use super::wire::{Request, Wire};
 use super::{
     Acquire, Boxed, COMPARE_AND_EXTEND, Call, Entry, Lease, Lock, Renewal, WakeUp, Wakes, Watchdog,
     compare_and_extend, milliseconds, released,
 };
 use crate::client::{Outcome, Script};
 use crate::history::event::Release;
+use crate::link::Answer;
 use crate::scenario::Point;
 
 /// A script about the queue. KEYS: the lock, the queue (token by arrival), the waiters (token by
@@ -115,6 +117,11 @@ pub(super) const ENTRY: Entry = Entry {
     renews: true,
     queues: true,
     wakes: Some(Wakes::ByPop),
+    wire: Some(Wire {
+        acquire: (Request::Script(ACQUIRE), Answer::Word("-1")),
+        release: (Request::Script(RELEASE), Answer::Positive),
+        ..Wire::TOKEN
+    }),
     ..Entry::lock("fair", |ttl| {
         Box::new(Fair {
             ttl,

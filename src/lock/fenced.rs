@@ -11,12 +11,14 @@
 
 use std::time::Duration;
 
+use super::wire::{Request, Wire};
 use super::{
     Acquire, Boxed, COMPARE_AND_DELETE, COMPARE_AND_EXTEND, Call, Entry, Lease, Lock, Renewal,
     Watchdog, compare_and_delete, compare_and_extend, milliseconds,
 };
 use crate::client::{Outcome, Script};
 use crate::history::event::Release;
+use crate::link::Answer;
 use crate::scenario::Point;
 
 /// Draws the next number and takes the key with its lease, in one step; 0 if another has it. The
@@ -30,6 +32,10 @@ return fence";
 pub(super) const ENTRY: Entry = Entry {
     about: "token-lua-watchdog with a fencing token, for the store's guard `fence`",
     renews: true,
+    wire: Some(Wire {
+        acquire: (Request::Script(ACQUIRE), Answer::Positive),
+        ..Wire::TOKEN
+    }),
     ..Entry::lock("fenced", |ttl| {
         Box::new(Fenced {
             ttl,

@@ -13,6 +13,7 @@ mod setnx_expire_del;
 mod token_get_del;
 mod token_lua;
 mod token_lua_watchdog;
+mod wire;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -23,6 +24,8 @@ use crate::client::{Conn, Outcome, Script};
 use crate::clock::Clock;
 use crate::history::event::Release;
 use crate::scenario::{Guard, Point};
+
+pub use wire::{Exchange, Request, Wire};
 
 /// A future on its own, as trait objects need it.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -195,6 +198,8 @@ pub struct Entry {
     pub wakes: Option<Wakes>,
     /// The store's guard that is its own way to protect the business.
     pub guard: Option<Guard>,
+    /// What it says on its connections; nothing where there is no lock.
+    pub wire: Option<Wire>,
     /// Makes one, with a TTL.
     pub make: fn(Duration) -> Box<dyn Lock>,
 }
@@ -211,6 +216,7 @@ impl Entry {
             excludes: true,
             wakes: None,
             guard: None,
+            wire: Some(Wire::TOKEN),
             make,
         }
     }

@@ -14,6 +14,7 @@ use crate::scenario::Guard;
 
 pub(super) const ENTRY: Entry = Entry {
     about: "no lock: every worker walks in",
+    wire: None,
     ..Entry::lock("none", walk_in)
 };
 
@@ -21,6 +22,7 @@ pub(super) const CONDITIONAL: Entry = Entry {
     about: "no lock, but a conditional update: decrement only if there is one",
     excludes: false,
     guard: Some(Guard::Conditional),
+    wire: None,
     ..Entry::lock("conditional", walk_in)
 };
 
@@ -28,6 +30,7 @@ pub(super) const OPTIMISTIC: Entry = Entry {
     about: "no lock, but compare-and-set: write only over what was read, or read again",
     excludes: false,
     guard: Some(Guard::Optimistic),
+    wire: None,
     ..Entry::lock("optimistic", walk_in)
 };
 
@@ -35,6 +38,7 @@ pub(super) const UNIQUE: Entry = Entry {
     about: "no lock, but a unique idempotency key: the second write of the same is refused",
     excludes: false,
     guard: Some(Guard::Unique),
+    wire: None,
     ..Entry::lock("unique", walk_in)
 };
 

@@ -28,8 +28,11 @@ use crate::scenario::Point;
 /// How far clocks may run apart, as a fraction of the TTL, and at least.
 const DRIFT: f64 = 0.01;
 const DRIFT_LEAST: Duration = Duration::from_millis(2);
-/// The share of the TTL that one node may take to answer before it counts as down.
+/// The share of the TTL that one node may take to answer before it counts as down; of a short TTL a
+/// larger one, for a busy machine's lateness does not shrink with it.
 const NODE_PATIENCE: f64 = 0.1;
+const NODE_PATIENCE_LEAST: Duration = Duration::from_millis(50);
+const NODE_PATIENCE_MOST: f64 = 0.25;
 
 pub(super) const ENTRY: Entry = Entry {
     about: "a majority of independent nodes, with a validity; never extended",
@@ -65,10 +68,8 @@ impl Redlock {
     where
         F: Future<Output = Outcome<i64>>,
     {
-        let patience = self
-            .ttl
-            .mul_f64(NODE_PATIENCE)
-            .max(Duration::from_millis(10));
+        let patience = (self.ttl.mul_f64(NODE_PATIENCE).max(NODE_PATIENCE_LEAST))
+            .min(self.ttl.mul_f64(NODE_PATIENCE_MOST));
         join_all(call.nodes.iter().map(|node| {
             let answer = ask(node);
             async move {

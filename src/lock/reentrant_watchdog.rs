@@ -14,11 +14,13 @@
 
 use std::time::Duration;
 
+use super::wire::{Request, Wire};
 use super::{
     Acquire, Boxed, Call, Entry, Lease, Lock, Renewal, WakeUp, Wakes, Watchdog, milliseconds,
 };
 use crate::client::{Outcome, Script};
 use crate::history::event::Release;
+use crate::link::Answer;
 use crate::scenario::Point;
 
 /// -1 when acquired (once more), else the milliseconds that the other one's lease still has; -2 if it
@@ -57,6 +59,11 @@ pub(super) const ENTRY: Entry = Entry {
     about: "Redisson's protocol: hash of owner to hold count, watchdog",
     renews: true,
     wakes: Some(Wakes::ByMessage),
+    wire: Some(Wire {
+        acquire: (Request::Script(ACQUIRE), Answer::Word("-1")),
+        renewal: (Request::Script(EXTEND), Answer::Positive),
+        release: (Request::Script(RELEASE), Answer::Word("0")),
+    }),
     ..Entry::lock("reentrant-watchdog", |ttl| {
         Box::new(ReentrantWatchdog {
             ttl,

@@ -6,11 +6,16 @@
 
 use std::time::Duration;
 
+use super::wire::{self, Wire};
 use super::{Acquire, Boxed, Call, Entry, Lock, del, set_nx_px};
 use crate::history::event::Release;
 
 pub(super) const ENTRY: Entry = Entry {
     about: "SET NX PX with a fixed value, then DEL",
+    wire: Some(Wire {
+        release: wire::DEL,
+        ..Wire::TOKEN
+    }),
     ..Entry::lock("set-nx-ex-del", |ttl| Box::new(SetNxExDel { ttl }))
 };
 

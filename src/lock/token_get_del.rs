@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use super::wire::{self, Wire};
 use super::{Acquire, Boxed, Call, Entry, Lock, delete, set_nx_px};
 use crate::client::Outcome;
 use crate::history::event::Release;
@@ -13,6 +14,10 @@ use crate::scenario::Point;
 
 pub(super) const ENTRY: Entry = Entry {
     about: "SET NX PX with a token; GET, compare, DEL: not atomic",
+    wire: Some(Wire {
+        release: wire::DEL,
+        ..Wire::TOKEN
+    }),
     ..Entry::lock("token-get-del", |ttl| Box::new(TokenGetDel { ttl }))
 };
 

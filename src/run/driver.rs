@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -95,7 +97,7 @@ pub async fn run(
     });
     let mut beside = JoinSet::new();
     beside.spawn(lag::watch(shared.recorder.clone(), plan.ttl()));
-    for server in reach.servers() {
+    for server in reach.servers_themselves() {
         beside.spawn(listen(Arc::clone(&shared), server));
     }
     if let Some(group) = &reach.group {
@@ -106,7 +108,7 @@ pub async fn run(
         let faults = Arc::clone(&shared.faults);
         beside.spawn(async move {
             tokio::time::sleep(Duration::from_nanos(at_ns)).await;
-            faults.strike(fault, instance);
+            faults.strike_instance(fault, instance);
         });
     }
     let mut instances = start(&shared, nodes, &lives);
@@ -164,8 +166,9 @@ fn start(shared: &Arc<Shared>, nodes: Vec<Arc<[Conn]>>, lives: &[Arc<Life>]) -> 
         };
         let (number, recorder) = (instance.number, shared.recorder.clone());
         let alive = Alive::new(Arc::clone(life), instance.run());
+        let late = lag::watch_instance(recorder.clone(), shared.plan.ttl(), number);
         instances.spawn(async move {
-            let end = alive.await;
+            let end = with_its_lag(alive, late).await;
             if end == End::Crashed {
                 recorder.record(Kind::Crashed { instance: number });
             }
@@ -173,6 +176,20 @@ fn start(shared: &Arc<Shared>, nodes: Vec<Arc<[Conn]>>, lives: &[Arc<Life>]) -> 
         });
     }
     instances
+}
+
+/// An instance and the look at its lag, in one task: what keeps back the one keeps back the other.
+/// Each has a waker of its own, so that an instance is not polled for the other's sake.
+async fn with_its_lag(
+    alive: impl Future<Output = End> + Send + 'static,
+    late: impl Future<Output = ()> + Send + 'static,
+) -> End {
+    let ends: [BoxFuture<'_, Option<End>>; 2] =
+        [Box::pin(alive.map(Some)), Box::pin(late.map(|()| None))];
+    let mut both: FuturesUnordered<_> = ends.into_iter().collect();
+    let first = both.next().await.flatten();
+    // The look at the lag never ends.
+    first.unwrap_or(End::Done)
 }
 
 /// Waits for the first reason to stop. True if it is that the server died.

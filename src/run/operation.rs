@@ -20,6 +20,8 @@ pub(super) struct Operation {
     pub(super) item: u32,
     /// The instance that issues it.
     pub(super) instance: u32,
+    /// Its worker.
+    pub(super) worker: u32,
     /// A value unique to it.
     pub(super) token: String,
     /// A value unique to its worker.
@@ -62,6 +64,7 @@ impl Operation {
     /// Asks once for the lock.
     pub(super) async fn attempt(&self) -> Acquire {
         let op = self.op;
+        self.reached(Point::BeforeAcquire).await;
         self.record(Kind::Asked { op });
         let answer = self.shared.lock.acquire(&self.call()).await;
         self.record(match &answer {
@@ -152,7 +155,10 @@ impl Operation {
 
 impl Points for Operation {
     fn reached(&self, point: Point) -> Boxed<'_, ()> {
-        let struck = self.shared.faults.reached(point, self.instance);
+        let struck = self
+            .shared
+            .faults
+            .reached(point, self.instance, self.worker);
         Box::pin(async move {
             if struck {
                 // Gives way once: the next poll finds the instance frozen, or dropped.

@@ -113,6 +113,7 @@ impl Worker {
             op,
             item,
             instance: self.instance,
+            worker: self.number,
             token: format!("{}-{}-{op}", self.instance, self.number),
             owner: self.owner.clone(),
             nodes: Arc::clone(&self.nodes),

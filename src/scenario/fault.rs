@@ -35,6 +35,33 @@ pub enum How {
     /// The primary dies before it has told its replicas of a grant, and one of them is promoted.
     /// Of independent nodes one dies.
     LostGrant,
+    /// A worker's request is applied, and its answer never arrives.
+    LoseReply {
+        /// Which answer.
+        which: Reply,
+    },
+    /// Nothing passes between the instance and any server; the connections stay open.
+    CutOff {
+        /// For how long.
+        for_ns: u64,
+    },
+    /// What the instance sends arrives later.
+    Delay {
+        /// By how much.
+        by_ns: u64,
+        /// For how long.
+        for_ns: u64,
+    },
+    /// A connection of the instance to each server is reset with its next request.
+    Reset {
+        /// Whether the request is applied before.
+        applied: bool,
+    },
+    /// Every server resets its clients' connections and takes no new ones.
+    Refuse {
+        /// For how long.
+        for_ns: u64,
+    },
     /// A server is struck.
     Server {
         /// Which one of those that hold data, from 0.
@@ -42,6 +69,78 @@ pub enum How {
         /// What is done to it.
         fault: ServerFault,
     },
+}
+
+impl How {
+    /// Whether it is done by a link in front of each server.
+    pub fn needs_link(self) -> bool {
+        match self {
+            How::LoseReply { .. }
+            | How::CutOff { .. }
+            | How::Delay { .. }
+            | How::Reset { .. }
+            | How::Refuse { .. } => true,
+            How::Freeze { .. }
+            | How::Crash
+            | How::RefuseWrites { .. }
+            | How::LostGrant
+            | How::Server { .. } => false,
+        }
+    }
+
+    /// The same on another scale of time.
+    pub fn scaled(self, scale: f64) -> How {
+        let scaled = |ns: u64| (ns as f64 * scale).round() as u64;
+        match self {
+            How::Freeze { for_ns } => How::Freeze {
+                for_ns: scaled(for_ns),
+            },
+            How::RefuseWrites { for_ns } => How::RefuseWrites {
+                for_ns: scaled(for_ns),
+            },
+            How::CutOff { for_ns } => How::CutOff {
+                for_ns: scaled(for_ns),
+            },
+            How::Delay { by_ns, for_ns } => How::Delay {
+                by_ns: scaled(by_ns),
+                for_ns: scaled(for_ns),
+            },
+            How::Refuse { for_ns } => How::Refuse {
+                for_ns: scaled(for_ns),
+            },
+            How::Server { node, fault } => How::Server {
+                node,
+                fault: fault.scaled(scale),
+            },
+            How::Crash | How::LostGrant | How::LoseReply { .. } | How::Reset { .. } => self,
+        }
+    }
+}
+
+/// The answers that a worker waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// "It is yours."
+    Acquire,
+    /// "It is yours for longer."
+    Renewal,
+    /// "It is yours no more."
+    Release,
+}
+
+impl Reply {
+    /// All of them.
+    pub const ALL: [Reply; 3] = [Reply::Acquire, Reply::Renewal, Reply::Release];
+
+    /// The word for it in a scenario.
+    pub fn word(self) -> &'static str {
+        match self {
+            Reply::Acquire => "acquire",
+            Reply::Renewal => "renewal",
+            Reply::Release => "release",
+        }
+    }
 }
 
 /// When a fault strikes.
@@ -78,15 +177,18 @@ pub enum Point {
     /// The release has compared what it compares in a command of its own; the one that deletes the
     /// key has not been sent yet.
     BeforeDelete,
+    /// The worker is about to ask for the lock, once more if it was refused.
+    BeforeAcquire,
 }
 
 impl Point {
     /// All points.
-    pub const ALL: [Point; 4] = [
+    pub const ALL: [Point; 5] = [
         Point::BetweenCommands,
         Point::InSection,
         Point::BeforeRelease,
         Point::BeforeDelete,
+        Point::BeforeAcquire,
     ];
 
     /// The word for it in a scenario.
@@ -96,6 +198,7 @@ impl Point {
             Point::InSection => "in-section",
             Point::BeforeRelease => "before-release",
             Point::BeforeDelete => "before-delete",
+            Point::BeforeAcquire => "before-acquire",
         }
     }
 }
@@ -126,7 +229,17 @@ pub(super) fn faults_of(field: &Field<'_>, place: Place) -> Option<Vec<Fault>> {
 fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
     let table = field.table()?;
     let kind_field = table.need("kind", "\"freeze\"");
-    let mut kinds = vec!["freeze", "crash", "refuse-writes", "lost-grant"];
+    let mut kinds = vec![
+        "freeze",
+        "crash",
+        "refuse-writes",
+        "lost-grant",
+        "lose-reply",
+        "cut-off",
+        "delay",
+        "reset",
+        "refuse",
+    ];
     kinds.extend(ServerFault::WORDS);
     let kind = kind_field.as_ref().and_then(|field| field.word(&kinds));
     let at_field = table.need("at", "{ point = \"in-section\", nth = 20 }");
@@ -149,6 +262,30 @@ fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
             }
             Some(How::LostGrant)
         }
+        Some("lose-reply") => {
+            if let Some(field) = at_field.filter(|_| matches!(at, Some(At::Time { .. }))) {
+                field.misfit("`lose-reply` strikes at a `point`: it is about one worker");
+            }
+            reply_of(&table).map(|which| How::LoseReply { which })
+        }
+        Some("cut-off") => long().map(|long| How::CutOff {
+            for_ns: nanos(long),
+        }),
+        Some("delay") => {
+            let by = table.need("by", "\"200ms\"").and_then(|f| positive(&f));
+            by.zip(long()).map(|(by, long)| How::Delay {
+                by_ns: nanos(by),
+                for_ns: nanos(long),
+            })
+        }
+        Some("reset") => {
+            let applied = table.need("applied", "true");
+            let applied = applied.and_then(|field| field.boolean());
+            applied.map(|applied| How::Reset { applied })
+        }
+        Some("refuse") => long().map(|long| How::Refuse {
+            for_ns: nanos(long),
+        }),
         Some(word) if ServerFault::WORDS.contains(&word) => {
             let node = table
                 .get("node")
@@ -170,6 +307,15 @@ fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
     };
     table.finish();
     Some(Fault { at: at?, how: how? })
+}
+
+/// Which answer is lost: the acquire's, unless it is said.
+fn reply_of(table: &Table<'_>) -> Option<Reply> {
+    let Some(field) = table.get("which") else {
+        return Some(Reply::Acquire);
+    };
+    let word = field.word(&Reply::ALL.map(Reply::word))?;
+    Reply::ALL.into_iter().find(|reply| reply.word() == word)
 }
 
 fn is_time(at: Option<At>) -> bool {

@@ -18,7 +18,7 @@ mod trap;
 
 pub use dist::Dist;
 pub use expect::{Expect, Often};
-pub use fault::{At, Fault, How, Point};
+pub use fault::{At, Fault, How, Point, Reply};
 pub use mistake::Mistake;
 pub use problem::{Invalid, Problem};
 pub use server_fault::ServerFault;

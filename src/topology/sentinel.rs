@@ -25,7 +25,7 @@ const QUORUM: usize = 2;
 const NAME: &str = "oversold";
 /// How long the first Sentinel hears nothing of a server until it takes it for down, and how much
 /// longer each next one waits: three that start a vote in one moment may elect nobody.
-const DOWN_AFTER_MS: usize = 300;
+const DOWN_AFTER_MS: usize = 500;
 const LATER_MS: usize = 200;
 /// How long a failover may take until another one is tried.
 const FAILOVER_MS: u64 = 3000;
@@ -44,9 +44,10 @@ const PATIENCE: Patience = Patience {
 pub struct Group {
     /// The first one is the primary at the start.
     nodes: Vec<Arc<Machine>>,
+    /// The Sentinels.
+    watchers: Vec<Arc<Machine>>,
+    /// How clients ask them.
     sentinels: Arc<Sentinels>,
-    /// Where the Sentinels listen themselves.
-    own: Vec<SocketAddr>,
     promoted: watch::Sender<Option<Promotion>>,
 }
 
@@ -87,19 +88,22 @@ pub(super) async fn raise(
     .await?;
     let starting = (0..SENTINELS).map(|number| sentinel(binary, number, nodes[0].address()));
     let sentinels = try_join_all(starting).await?;
-    let own: Vec<_> = sentinels.iter().map(|one| one.machine.own).collect();
-    let addresses = sentinels.iter().map(|one| one.machine.address()).collect();
+    let watchers = sentinels.iter().map(|one| Arc::clone(&one.machine));
+    let watchers: Vec<_> = watchers.collect();
     running.extend(sentinels);
     until(binary, "the Sentinels see all", async || {
-        let looks = own.iter().map(|own| sees_all(*own, replicas));
+        let looks = watchers.iter().map(|one| sees_all(one.own, replicas));
         join_all(looks).await.into_iter().all(|sees| sees)
     })
     .await?;
-    let name = NAME.to_owned();
+    let sentinels = Sentinels {
+        name: NAME.to_owned(),
+        addresses: watchers.iter().map(|one| one.address()).collect(),
+    };
     let group = Group {
         nodes,
-        sentinels: Arc::new(Sentinels { name, addresses }),
-        own,
+        watchers,
+        sentinels: Arc::new(sentinels),
         promoted: watch::Sender::new(None),
     };
     Ok((running, Arc::new(group)))
@@ -234,6 +238,11 @@ impl Group {
         &self.nodes
     }
 
+    /// The Sentinels.
+    pub fn watchers(&self) -> &[Arc<Machine>] {
+        &self.watchers
+    }
+
     /// Whom clients ask for the primary.
     pub fn sentinels(&self) -> Arc<Sentinels> {
         Arc::clone(&self.sentinels)
@@ -297,8 +306,8 @@ impl Group {
     /// The epoch of the configuration in which a majority of the Sentinels names this address as
     /// the primary, if they do.
     pub async fn epoch(&self, primary: SocketAddr) -> Option<u64> {
-        let asked = self.own.iter().map(|sentinel| async move {
-            let conn = Conn::open(*sentinel, PATIENCE).await.ok()?;
+        let asked = self.watchers.iter().map(|sentinel| async move {
+            let conn = Conn::open(sentinel.own, PATIENCE).await.ok()?;
             let mut ask = redis::cmd("SENTINEL");
             ask.arg("MASTER").arg(NAME);
             let Outcome::Done(fields) = conn.call::<HashMap<String, String>>(&ask).await else {

@@ -11,6 +11,7 @@ use super::machine::Machine;
 use super::process::{Binary, Job, Process, StartError};
 use super::sentinel::{self, Group};
 use crate::client::Server;
+use crate::link::Link;
 use crate::scenario::Topology;
 
 /// Connections that a server takes beside the workers': the driver's own.
@@ -88,9 +89,19 @@ impl Reach {
         }
     }
 
-    /// The same, without those that were killed on purpose.
+    /// The same past all links, for who only looks: every node itself, but of a group its primary.
+    pub fn servers_themselves(&self) -> Vec<Server> {
+        match &self.group {
+            Some(_) => self.servers(),
+            None => (self.nodes.iter())
+                .map(|node| Server::At(node.own))
+                .collect(),
+        }
+    }
+
+    /// Those of them that were not killed on purpose.
     pub fn servers_left(&self) -> Vec<Server> {
-        let servers = self.servers();
+        let servers = self.servers_themselves();
         let dead = |place: &usize| self.group.is_none() && self.nodes[*place].is_doomed();
         let left = servers.into_iter().enumerate();
         left.filter(|(place, _)| !dead(place))
@@ -100,21 +111,23 @@ impl Reach {
 }
 
 impl Servers {
-    /// Starts the servers that a topology asks for, with room for that many workers.
+    /// Starts the servers that a topology asks for, with room for that many workers; with links in
+    /// front of them, or only where the topology has some anyway.
     pub async fn raise(
         binary: &Binary,
         topology: Topology,
         workers: u32,
+        links: bool,
     ) -> Result<Servers, StartError> {
         match topology {
-            Topology::Single => Servers::start(binary, 1, workers).await,
-            Topology::Quorum { nodes } => Servers::start(binary, nodes, workers).await,
+            Topology::Single => Servers::independent(binary, 1, workers, links).await,
+            Topology::Quorum { nodes } => Servers::independent(binary, nodes, workers, links).await,
             Topology::Sentinel {
                 replicas,
                 min_replicas_to_write,
             } => {
-                // Each worker's socket, and the two of the link; more while a worker moves.
-                raise_open_file_limit(workers * 6).map_err(StartError::OpenFiles)?;
+                // Each worker's socket, the two of the link, and one to ask a Sentinel by.
+                raise_open_file_limit(workers * 4).map_err(StartError::OpenFiles)?;
                 let options = options(2 * workers + SPARE_CLIENTS);
                 let raising = sentinel::raise(binary, &options, replicas, min_replicas_to_write);
                 let (running, group) = raising.await?;
@@ -130,17 +143,30 @@ impl Servers {
 
     /// Starts so many that know nothing of each other, each with room for that many workers.
     pub async fn start(binary: &Binary, nodes: u32, workers: u32) -> Result<Servers, StartError> {
-        raise_open_file_limit(workers * nodes).map_err(StartError::OpenFiles)?;
+        Servers::independent(binary, nodes, workers, false).await
+    }
+
+    async fn independent(
+        binary: &Binary,
+        nodes: u32,
+        workers: u32,
+        links: bool,
+    ) -> Result<Servers, StartError> {
+        // Each worker's socket, and the two of a link.
+        let files = workers * nodes * if links { 3 } else { 1 };
+        raise_open_file_limit(files).map_err(StartError::OpenFiles)?;
         let options = options(workers + SPARE_CLIENTS);
         let starting = (0..nodes).map(|_| Process::start(binary, Job::Server(&options)));
-        let processes = try_join_all(starting).await?;
-        let running: Vec<Running> = processes
-            .into_iter()
-            .map(|process| {
-                let machine = Arc::new(Machine::new(&process, None));
-                Running::new(process, machine)
-            })
-            .collect();
+        let mut running = Vec::new();
+        for process in try_join_all(starting).await? {
+            let io = |why| StartError::Io(binary.path.clone(), why);
+            let link = match links {
+                true => Some(Link::start(process.address).await.map_err(io)?),
+                false => None,
+            };
+            let machine = Arc::new(Machine::new(&process, link));
+            running.push(Running::new(process, machine));
+        }
         let nodes = running.iter().map(|one| Arc::clone(&one.machine)).collect();
         let group = None;
         Ok(Servers {

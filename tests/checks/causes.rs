@@ -4,7 +4,7 @@ use oversold::check::{Cause, Judgement, Property};
 use oversold::history::event::Release;
 use oversold::verdict::Verdict;
 
-use crate::history::{A, B, C, D, History, assert_found, assert_not_found, sale_under, sold};
+use crate::history::{A, B, C, D, History, Op, assert_found, assert_not_found, sale_under, sold};
 
 /// B comes in at a time, while A is in its section.
 fn overlapped(told: History, by: f64) -> Judgement {
@@ -58,6 +58,27 @@ fn the_drivers_lag_that_makes_a_short_work_outlive_its_lease_is_not_the_locks() 
     assert_eq!(cause(&judged), Cause::DriverLag);
     assert_eq!(judged.lock, Verdict::Inconclusive);
     assert!(judged.doubts.iter().any(|why| why.contains("driver's own lag")));
+}
+
+#[test]
+fn the_drivers_lag_in_one_instance_counts_for_that_instance_alone() {
+    let held_up = |whom: Op| {
+        let told = sale_under("token-lua")
+            .at(0.0).granted(A).works(A, 1.0, 100)
+            .at(4.8).driver_kept_back(whom, 4.0);
+        cause(&overlapped(told, 5.1))
+    };
+    assert_eq!(held_up(A), Cause::DriverLag);
+    assert_eq!(held_up(B), Cause::LeaseExpired);
+}
+
+#[test]
+fn a_lag_that_was_measured_twice_happened_once() {
+    let told = sale_under("token-lua")
+        .at(0.0).granted(A).works(A, 1.0, 100)
+        .at(1.2).driver_was_late(1.0)
+        .at(1.2).driver_kept_back(A, 1.0);
+    assert_eq!(cause(&overlapped(told, 5.1)), Cause::LeaseExpired);
 }
 
 #[test]

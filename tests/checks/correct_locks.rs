@@ -1,10 +1,10 @@
 //! Random histories of a lock that is right, made by a small server with one clock: no check may
-//! raise an alarm. With one stranger let in beside a holder, the overlap must be found.
+//! raise an alarm, but of a key that its lost answer did leave behind. With one stranger let in beside a holder, the overlap must be found.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use oversold::check::{Judgement, Property, Role, Side};
+use oversold::check::{Finding, Judgement, Property, Role, Side};
 use oversold::clock::Time;
 use oversold::history::event::{GiveUp, Kind, Release, Stop};
 use oversold::history::{Event, OpId};
@@ -81,10 +81,18 @@ struct World {
     calls: BinaryHeap<Reverse<(u64, Caller, Call)>>,
     events: Vec<Event>,
     sections: Vec<Section>,
+    /// Who was granted the lock, was not answered and gave up.
+    kept: Vec<OpId>,
     issued: u64,
 }
 
 fn history_of(shape: &Shape) -> (Vec<Event>, Vec<Section>) {
+    let (events, sections, _) = history_with_kept(shape);
+    (events, sections)
+}
+
+/// The same, and who has kept the lock without knowing it.
+fn history_with_kept(shape: &Shape) -> (Vec<Event>, Vec<Section>, Vec<OpId>) {
     let mut world = World {
         shape: shape.clone(),
         rng: ChaCha8Rng::seed_from_u64(shape.seed),
@@ -92,6 +100,7 @@ fn history_of(shape: &Shape) -> (Vec<Event>, Vec<Section>) {
         calls: BinaryHeap::new(),
         events: Vec::new(),
         sections: Vec::new(),
+        kept: Vec::new(),
         issued: 0,
     };
     for worker in 0..shape.workers {
@@ -173,6 +182,7 @@ impl World {
             // The question or the answer is lost.
             if free && self.one_in(2) {
                 self.holders[key as usize] = Some((op, now + TTL));
+                self.kept.push(op);
             }
             let heard = now + self.draw(SECOND);
             let error = "timed out".to_owned();
@@ -327,20 +337,21 @@ impl World {
         self.begin(worker, heard);
     }
 
-    fn finish(mut self) -> (Vec<Event>, Vec<Section>) {
+    fn finish(mut self) -> (Vec<Event>, Vec<Section>, Vec<OpId>) {
         let last = self.events.iter().map(|event| event.at_ns.0).max();
         let last = last.unwrap_or_default();
         if self.shape.driver_lags {
             for _ in 0..10 {
                 let (at, late_ns) = (self.draw(last + 2), self.draw(2 * SECOND));
-                self.record(at, Kind::DriverLag { late_ns });
+                let instance = None;
+                self.record(at, Kind::DriverLag { late_ns, instance });
             }
         }
         let why = Stop::OperationsDone;
         self.record(last + SECOND, Kind::Draining { why });
         self.record(last + 2 * SECOND, Kind::Ended {});
         self.events.sort_by_key(|event| event.at_ns);
-        (self.events, self.sections)
+        (self.events, self.sections, self.kept)
     }
 }
 
@@ -403,8 +414,15 @@ proptest! {
 
     #[test]
     fn a_lock_that_is_right_raises_no_alarm(shape in shapes(true)) {
-        let (events, _) = history_of(&shape);
-        let judged = judged(&shape, &events);
+        let (events, _, kept) = history_with_kept(&shape);
+        let mut judged = judged(&shape, &events);
+        // But the one for which there is a reason: each key that is said to be kept is.
+        let by_right = |finding: &Finding| {
+            let mut named = finding.witnesses.iter().filter(|w| w.role == Role::Holder);
+            finding.property == Property::OrphanKey && named.any(|w| kept.contains(&w.op))
+        };
+        judged.findings.retain(|finding| !by_right(finding));
+        judged.by_driver.retain(|finding| !by_right(finding));
         prop_assert_eq!(lock_findings(&judged), Vec::<String>::new());
     }
 

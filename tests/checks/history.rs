@@ -241,6 +241,12 @@ impl History {
         self.record(Kind::GaveUp { op: op.number, why })
     }
 
+    /// It stops waiting because the run ends.
+    pub fn stops_waiting(self, op: Op) -> History {
+        let why = GiveUp::RunEnded;
+        self.record(Kind::GaveUp { op: op.number, why })
+    }
+
     /// It reads what is left, and begins a work of so many seconds.
     pub fn works(mut self, op: Op, seconds: f64, seen: i64) -> History {
         self.record_at(
@@ -397,11 +403,24 @@ impl History {
     /// The driver has been late by so many seconds.
     pub fn driver_was_late(self, seconds: f64) -> History {
         let late_ns = (seconds * 1e9) as u64;
-        self.record(Kind::DriverLag { late_ns })
+        let instance = None;
+        self.record(Kind::DriverLag { late_ns, instance })
+    }
+
+    /// The driver has kept back one instance by so many seconds.
+    pub fn driver_kept_back(self, op: Op, seconds: f64) -> History {
+        let (late_ns, instance) = ((seconds * 1e9) as u64, Some(op.instance()));
+        self.record(Kind::DriverLag { late_ns, instance })
     }
 
     pub fn evicts(self, key: u32) -> History {
         let did = ServerDid::Evicted;
+        self.record(Kind::Server { key, did })
+    }
+
+    /// The server says that a key's time to live has run out.
+    pub fn expires(self, key: u32) -> History {
+        let did = ServerDid::Expired;
         self.record(Kind::Server { key, did })
     }
 

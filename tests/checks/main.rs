@@ -17,3 +17,5 @@ mod coverage;
 mod lock;
 #[rustfmt::skip]
 mod misuse;
+#[rustfmt::skip]
+mod unheard;

@@ -45,9 +45,9 @@ impl Scene {
     pub fn foresee(&mut self, event: &Event) {
         let at = event.at_ns;
         match &event.event {
-            Kind::DriverLag { late_ns } => {
+            Kind::DriverLag { late_ns, instance } => {
                 let from = Time(at.0.saturating_sub(*late_ns));
-                remember(&mut self.lags, (from, at));
+                remember(self.lags.entry(*instance).or_default(), (from, at));
             }
             Kind::Promoted { held, .. } => remember(&mut self.promotions, (at, held.clone())),
             Kind::Restarted { lost, .. } => {
@@ -56,12 +56,12 @@ impl Scene {
             Kind::ClockJumped { lost, .. } => {
                 remember(&mut self.losses, (at, lost.clone(), Cause::ServerClock));
             }
-            Kind::Server {
-                key,
-                did: ServerDid::Evicted,
-            } => {
-                if let Some(key) = self.keys.get_mut(*key as usize) {
-                    remember(&mut key.evicted, at);
+            Kind::Server { key, did } => {
+                let key = self.keys.get_mut(*key as usize);
+                match (key, did) {
+                    (Some(key), ServerDid::Evicted) => remember(&mut key.evicted, at),
+                    (Some(key), ServerDid::Expired) => remember(&mut key.expired, at),
+                    _ => {}
                 }
             }
             _ => {}
@@ -206,7 +206,7 @@ impl Scene {
             if let Some(upset) = key.upset.as_mut().filter(|upset| upset.concerns(asked)) {
                 upset.freed = None;
             }
-            key.vacant_since = None;
+            key.was_vacant_since = key.vacant_since.take();
             // The key was free after that time, so nobody had left it behind.
             key.left_behind.take_if(|(left, _)| *left <= asked);
         }
@@ -249,10 +249,12 @@ impl Scene {
     /// The server may have granted it, and then the key stays for a lease from now. Where the driver
     /// stood still for most of the wait, the answer was not lost but not heard.
     fn maybe_granted(&mut self, op: OpId, at: Time) {
-        let Some(asked) = self.ops.get(&op).map(|op| op.asked.unwrap_or(at)) else {
+        let Some(operation) = self.ops.get(&op) else {
             return;
         };
-        let unheard = self.lag_within((asked, at)) * 2 > at.since(asked);
+        let asked = operation.asked.unwrap_or(at);
+        let late = self.lag_within(operation.instance, (asked, at));
+        let unheard = late * 2 > at.since(asked);
         let cause = match unheard || self.unsettled(at) {
             true => Cause::DriverLag,
             false => Cause::ReplyLost,
@@ -369,7 +371,10 @@ mod tests {
             Kind::Entered { op },
             Kind::Frozen { instance },
             Kind::Thawed { instance },
-            Kind::DriverLag { late_ns: 1 },
+            Kind::DriverLag {
+                late_ns: 1,
+                instance: None,
+            },
             Kind::Server {
                 key,
                 did: ServerDid::Evicted,
@@ -396,7 +401,7 @@ mod tests {
         assert_eq!((scene.ops.len(), key.holders.len()), (0, 0));
         assert_eq!(key.removals.len(), REMEMBERED);
         assert_eq!(key.evicted.len(), REMEMBERED);
-        assert_eq!(scene.lags.len(), REMEMBERED);
+        assert_eq!(scene.lags[&None].len(), REMEMBERED);
         assert_eq!(scene.pauses[&0].len(), REMEMBERED);
     }
 }

@@ -1,0 +1,300 @@
+//! `orphan-key` once more, of who lives: an acquire was applied and its answer lost, its caller gave
+//! up, and holds the lock all the same, until its lease ends or for ever. The history proves it in two
+//! ways: somebody is refused although nobody else can hold the lock, or a lease runs out that nobody
+//! else can have had. Whoever else may have left a key behind (a dead process, a release that was not
+//! answered, a promoted server) makes both worthless, until somebody gets in.
+
+use std::collections::HashMap;
+
+use super::finding::{Cause, Finding, Findings, Property, Role, Witness};
+use super::scene::{HEARSAY, Scene};
+use super::{Check, Entry};
+use crate::clock::Time;
+use crate::history::OpId;
+use crate::history::event::{Event, GiveUp, Kind, Release, ServerDid};
+use crate::lock;
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "unheard",
+    about: "who gave up after an acquire that was not answered has not kept the lock",
+    make: |plan| {
+        let lock = lock::find(&plan.lock.kind);
+        let alone = lock.is_some_and(|lock| !lock.quorum);
+        Box::new(Unheard {
+            refusals_tell: lock.is_some_and(|lock| alone && !lock.queues),
+            majority: match alone {
+                true => 1,
+                false => plan.topology.nodes() / 2 + 1,
+            },
+            unsure: Vec::new(),
+            kept: HashMap::new(),
+            others: HashMap::new(),
+            suspected: Vec::new(),
+        })
+    },
+};
+
+/// How many that may have kept a key are named.
+const NAMED: usize = 4;
+
+struct Unheard {
+    /// Whether a refusal says that there is a key: not to who waits in a queue, and not where two
+    /// may each have got a minority.
+    refusals_tell: bool,
+    /// On how many servers a lease must have run out.
+    majority: u32,
+    /// Operations with an acquire that was not answered.
+    unsure: Vec<Asked>,
+    /// For each key those of them that gave up since somebody got in.
+    kept: HashMap<u32, Kept>,
+    /// When anybody else may have left a key behind; the last time for each key.
+    others: HashMap<u32, Time>,
+    /// Refusals that wait for the answers of those who were asking at the time, at most one a key.
+    suspected: Vec<(u32, Finding)>,
+}
+
+/// An acquire that was not answered.
+#[derive(Clone, Copy)]
+struct Asked {
+    op: OpId,
+    instance: u32,
+    key: u32,
+    asked: Time,
+    cause: Cause,
+}
+
+/// Acquires of one key whose callers have given up: if nobody else has it, one of them does.
+struct Kept {
+    by: Vec<(Asked, Witness)>,
+    /// When the last one of them gave up.
+    since: Time,
+    told: bool,
+}
+
+impl Check for Unheard {
+    fn event(&mut self, event: &Event, scene: &mut Scene, out: &mut Findings) {
+        let at = event.at_ns;
+        match &event.event {
+            Kind::AcquireUnknown { op, .. } => self.unanswered(*op, at, scene),
+            Kind::GaveUp { op, why } => self.gave_up(*op, *why, at, scene),
+            Kind::Denied { op } if self.refusals_tell => self.refused(*op, at, scene),
+            Kind::Granted { op, .. } => self.granted(*op, at, scene, out),
+            Kind::Released { op, outcome } => self.released(*op, outcome, at, scene),
+            Kind::Done { op } => self.unsure.retain(|asked| asked.op != *op),
+            Kind::Crashed { instance } => {
+                self.unsure.retain(|asked| asked.instance != *instance);
+                for kept in self.kept.values_mut() {
+                    kept.by.retain(|(asked, _)| asked.instance != *instance);
+                }
+                for key in scene.keys_of(*instance) {
+                    self.others.insert(key, at);
+                }
+            }
+            Kind::Server {
+                key,
+                did: ServerDid::Expired,
+            } => self.ran_out(*key, vacant_since(*key, scene), at, scene, out),
+            _ => {}
+        }
+        if !self.suspected.is_empty() {
+            self.settle(scene, out);
+        }
+    }
+}
+
+impl Unheard {
+    fn unanswered(&mut self, op: OpId, at: Time, scene: &Scene) {
+        let Some(operation) = scene.op(op) else {
+            return;
+        };
+        let left = scene.key(operation.key).and_then(|key| key.left_behind);
+        let cause = left.filter(|(left, _)| *left == at).map(|(_, cause)| cause);
+        // Several of one operation: any of them may have been applied, so the first one counts.
+        if self.unsure.iter().all(|asked| asked.op != op) {
+            self.unsure.push(Asked {
+                op,
+                instance: operation.instance,
+                key: operation.key,
+                asked: operation.asked.unwrap_or(at),
+                cause: cause.unwrap_or(Cause::ReplyLost),
+            });
+        }
+    }
+
+    fn gave_up(&mut self, op: OpId, why: GiveUp, at: Time, scene: &Scene) {
+        let place = self.unsure.iter().position(|asked| asked.op == op);
+        let Some(asked) = place.map(|place| self.unsure.swap_remove(place)) else {
+            return;
+        };
+        let Some(operation) = scene.op(op).filter(|_| why == GiveUp::Policy) else {
+            // It would have gone on asking, and might have found that the lock is its own.
+            self.others.insert(asked.key, at);
+            return;
+        };
+        let kept = self.kept.entry(asked.key).or_insert_with(|| Kept {
+            by: Vec::new(),
+            since: at,
+            told: false,
+        });
+        kept.since = at;
+        if kept.by.len() == NAMED {
+            kept.by.remove(0);
+        }
+        let witness = operation.witness(Role::Holder, asked.asked);
+        kept.by.push((asked, witness));
+    }
+
+    /// The key was free: whoever had left one behind is not in its way any more.
+    fn granted(&mut self, op: OpId, at: Time, scene: &Scene, out: &mut Findings) {
+        let Some(operation) = scene.op(op) else {
+            return;
+        };
+        let (key, asked) = (operation.key, operation.asked.unwrap_or(at));
+        let vacant_since = scene.key(key).and_then(|key| key.was_vacant_since);
+        self.ran_out(key, vacant_since, at, scene, out);
+        self.unsure.retain(|asked| asked.op != op);
+        self.forget(key);
+        self.others
+            .retain(|other, left| *other != key || *left > asked);
+    }
+
+    fn released(&mut self, op: OpId, outcome: &Release, at: Time, scene: &Scene) {
+        let Some(key) = scene.op(op).map(|operation| operation.key) else {
+            return;
+        };
+        match outcome {
+            // Whoever's it was, it is not there any more.
+            Release::Removed | Release::Gone => {
+                self.unsure.retain(|asked| asked.op != op);
+                self.forget(key);
+            }
+            Release::Failed(_) | Release::Unknown(_) => {
+                self.others.insert(key, at);
+            }
+            Release::NotMine | Release::StillHeld(_) | Release::Nothing => {}
+        }
+    }
+
+    fn forget(&mut self, key: u32) {
+        self.kept.remove(&key);
+        self.suspected.retain(|(suspected, _)| *suspected != key);
+    }
+
+    /// Who has kept a key, if nobody else can have it.
+    fn keeper(&mut self, key: u32, scene: &Scene) -> Option<&mut Kept> {
+        let kept = self.kept.get_mut(&key).filter(|kept| !kept.told)?;
+        let others = self.others.contains_key(&key)
+            || self.unsure.iter().any(|asked| asked.key == key)
+            || scene.promoted_since(kept.asked()?);
+        (!others).then_some(kept)
+    }
+
+    fn refused(&mut self, op: OpId, at: Time, scene: &Scene) {
+        let Some(refused) = scene.op(op) else {
+            return;
+        };
+        let key = refused.key;
+        if self
+            .suspected
+            .iter()
+            .any(|(suspected, _)| *suspected == key)
+        {
+            return;
+        }
+        let Some((kept, vacant_since)) = self.keeper(key, scene).zip(vacant_since(key, scene))
+        else {
+            return;
+        };
+        // The server refused it at some moment since it asked.
+        let after = |moment: Time| refused.asked.is_some_and(|asked| asked >= moment);
+        if !after(kept.since) || !after(vacant_since) {
+            return;
+        }
+        let mut finding = kept.finding(at, &format!("{} is refused", refused.name()));
+        finding.witnesses.push(refused.witness(Role::Refused, at));
+        self.suspected.push((key, finding));
+    }
+
+    /// Tells each suspicion that nobody can disprove any more. (A grant has already dropped it.)
+    fn settle(&mut self, scene: &Scene, out: &mut Findings) {
+        let suspected = std::mem::take(&mut self.suspected);
+        for (key, finding) in suspected {
+            if scene.asking_since(key, finding.at_ns) {
+                self.suspected.push((key, finding));
+            } else if let Some(kept) = self.keeper(key, scene) {
+                kept.told = true;
+                out.add(finding);
+            }
+        }
+    }
+
+    /// A lease of nobody's has run out, by what the server said until now.
+    fn ran_out(
+        &mut self,
+        key: u32,
+        vacant_since: Option<Time>,
+        by: Time,
+        scene: &Scene,
+        out: &mut Findings,
+    ) {
+        let majority = self.majority as usize;
+        let ttl = scene.ttl();
+        let Some((kept, vacant_since)) = self.keeper(key, scene).zip(vacant_since) else {
+            return;
+        };
+        // Not the lease of the one before, of which the server may tell a little late.
+        let asked = kept.asked().unwrap_or(kept.since);
+        let first = asked.plus(ttl * 9 / 10);
+        let first = first.max(kept.since.max(vacant_since).plus(HEARSAY));
+        let expired = scene.expired_within(key, (first, by));
+        // Who has been asking for so long may have been granted it, and not heard.
+        let unheard = Time(by.0.saturating_sub(crate::clock::nanos(ttl / 2)));
+        if expired < majority || scene.asking_since(key, unheard) {
+            return;
+        }
+        kept.told = true;
+        out.add(kept.finding(by, "its lease has run out"));
+    }
+}
+
+fn vacant_since(key: u32, scene: &Scene) -> Option<Time> {
+    scene.key(key)?.vacant_since
+}
+
+impl Kept {
+    /// When the first one of them asked; none if the processes of all have died since.
+    fn asked(&self) -> Option<Time> {
+        self.by.iter().map(|(asked, _)| asked.asked).min()
+    }
+
+    fn finding(&self, at_ns: Time, then: &str) -> Finding {
+        let names = self.by.iter().map(|(_, witness)| {
+            let Witness {
+                op,
+                instance,
+                worker,
+                ..
+            } = witness;
+            format!("operation {op} (instance {instance}, worker {worker})")
+        });
+        let names: Vec<String> = names.collect();
+        // One that only the driver's lag may have made is no proof against the lock.
+        let mut causes = self.by.iter().map(|(asked, _)| asked.cause);
+        let by_lag = causes.clone().any(|cause| cause == Cause::DriverLag);
+        let cause = match by_lag {
+            true => Some(Cause::DriverLag),
+            false => causes.next_back(),
+        };
+        Finding {
+            property: Property::OrphanKey,
+            cause: cause.unwrap_or(Cause::ReplyLost),
+            at_ns,
+            summary: format!(
+                "{} was not answered and gave up, and had the lock all the same: {:.0?} later {then}",
+                names.join(", or "),
+                at_ns.since(self.since)
+            ),
+            witnesses: self.by.iter().map(|(_, witness)| witness.clone()).collect(),
+        }
+    }
+}
