@@ -23,11 +23,11 @@ pub(super) async fn strike(blow: &Blow) -> Option<String> {
     let evicted = evicted(&conn).await?;
     set(&conn, "maxmemory-policy", "allkeys-lru").await?;
     set(&conn, "maxmemory", "1").await?;
+    // One command and not a transaction, which is refused by a server without memory.
+    let keys: Vec<&str> = blow.faults.keys.iter().map(String::as_str).collect();
+    let exist = [&["EXISTS"], keys.as_slice()].concat();
     let gone = async {
-        while !held(&conn, &blow.faults.keys)
-            .await
-            .is_some_and(|held| held.is_empty())
-        {
+        while ask::<u64>(&conn, &exist).await != Some(0) {
             tokio::time::sleep(LOOK).await;
         }
     };

@@ -68,16 +68,24 @@ pub(super) async fn strike(blow: &Blow, empty: bool, for_ns: u64) -> Option<Stri
 pub(super) async fn go_down(blow: &Blow, empty: bool) -> Option<Before> {
     let conn = open(&blow.node, ANSWER).await?;
     let _: String = ask(&conn, &["CLIENT", "PAUSE", LAST_WRITES, "WRITE"]).await?;
-    if !empty {
-        let _: String = ask(&conn, &["SAVE"]).await?;
+    let before = last_look(blow, &conn, empty).await;
+    if before.is_none() || !blow.node.end() {
+        let _: Option<String> = ask(&conn, &["CLIENT", "UNPAUSE"]).await;
+        return None;
     }
-    let before = Before {
-        run_id: info(&conn, "server", "run_id").await?,
-        held: held(&conn, &blow.faults.keys).await?,
-        size: ask(&conn, &["DBSIZE"]).await?,
+    before
+}
+
+async fn last_look(blow: &Blow, conn: &Conn, empty: bool) -> Option<Before> {
+    if !empty {
+        let _: String = ask(conn, &["SAVE"]).await?;
+    }
+    Some(Before {
+        run_id: info(conn, "server", "run_id").await?,
+        held: held(conn, &blow.faults.keys).await?,
+        size: ask(conn, &["DBSIZE"]).await?,
         at: Instant::now(),
-    };
-    blow.node.end().then_some(before)
+    })
 }
 
 /// Starts a server again that is down, looks at it, and lets everybody in.

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use nix::sys::signal::Signal;
 use tokio::sync::Notify;
 
-use super::process::{Process, Recipe, kill_group, signal_group};
+use super::process::{Process, kill_group, signal_group};
+use super::recipe::Recipe;
 use super::wall_clock;
 use crate::link::Link;
 

@@ -5,6 +5,7 @@ mod limits;
 mod machine;
 mod postgres;
 mod process;
+mod recipe;
 mod sentinel;
 mod servers;
 mod wall_clock;

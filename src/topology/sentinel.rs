@@ -12,7 +12,8 @@ use redis::Value;
 use tokio::sync::watch;
 
 use super::machine::Machine;
-use super::process::{Binary, Job, Process, StartError};
+use super::process::{Binary, Process, StartError};
+use super::recipe::Job;
 use super::servers::Running;
 use crate::client::{Conn, Outcome, Patience, Sentinels};
 use crate::link::Door;

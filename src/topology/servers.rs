@@ -8,7 +8,8 @@ use futures_util::future::{select_all, try_join_all};
 
 use super::limits::raise_open_file_limit;
 use super::machine::Machine;
-use super::process::{Binary, Job, Process, StartError};
+use super::process::{Binary, Process, StartError};
+use super::recipe::Job;
 use super::sentinel::{self, Group};
 use crate::client::Server;
 use crate::link::Link;
