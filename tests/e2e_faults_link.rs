@@ -79,7 +79,7 @@ fn when(told: &[Told], what: &str) -> u64 {
 fn operations(told: &[Told], instance: u64) -> BTreeSet<u64> {
     let arrived = told.iter().filter(|event| event.what == "arrived");
     let its = arrived.filter(|event| event.about["instance"] == instance);
-    its.map(|event| op(event)).collect()
+    its.map(op).collect()
 }
 
 fn op(event: &Told) -> u64 {
@@ -152,6 +152,14 @@ fn a_lost_grant_leaves_a_key_that_nobody_knows_to_hold() {
     let told = landed_and_undone(&ended, "1 of 1 servers");
     let unknown = when(&told, "acquire_unknown");
     assert!(unknown >= when(&told, "fault_began"));
+}
+
+#[test]
+fn a_grant_of_a_primary_is_lost_as_well() {
+    let text = SCENARIO.replace("[load]", "[topology]\nkind = \"sentinel\"\n\n[load]") + REPLY;
+    let ended = oversold("run - --expect pass").reading(&text).run();
+    ended.exits(VIOLATED);
+    landed_and_undone(&ended, "1 of 1 servers");
 }
 
 #[test]
