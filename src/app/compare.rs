@@ -7,7 +7,6 @@ use super::session::{Failure, Session, locks_for, named_or_all, plans, worst};
 use super::trial::{conduct, new_folder};
 use crate::plan::Overrides;
 use crate::report::terminal;
-use crate::topology;
 use crate::verdict::Exit;
 
 /// Runs one scenario under each of some locks; all that it is about if none is named.
@@ -28,7 +27,7 @@ pub async fn compare(
     let plans = |lock: &String| plans(scenario, flags, lock);
     let all: Vec<_> = locks.iter().map(plans).collect::<Result<_, _>>()?;
     session.check_outputs()?;
-    let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
+    let binary = session.server(all.iter().flatten()).await?;
     let folder = new_folder(&session.out, &scenario.name, flags.seeds(scenario)[0])?;
     let mut reports = Vec::new();
     for (lock, plans) in locks.iter().zip(all) {

@@ -13,7 +13,7 @@ use super::trial::{PLAN, conduct, new_folder};
 use crate::plan::{Overrides, Plan};
 use crate::report::{Report, matrix as table};
 use crate::scenario::Scenario;
-use crate::topology::{self, Binary};
+use crate::topology::Binary;
 use crate::verdict::Exit;
 
 /// What a matrix is asked for.
@@ -47,7 +47,8 @@ pub async fn matrix(
     };
     let mut cells = cells(&scenarios, &request.locks, flags)?;
     session.check_outputs()?;
-    let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
+    let all = cells.iter().flat_map(|cell| &cell.plans);
+    let binary = session.server(all).await?;
     let folder = match &request.resume {
         Some(folder) => folder.clone(),
         None => new_folder(&session.out, "matrix", flags.seed.unwrap_or(1))?,

@@ -8,14 +8,13 @@ use super::session::{Failure, Session, stored_files};
 use super::trial::{PLAN, conduct, new_folder};
 use crate::plan::{Plan, SCHEMA_VERSION};
 use crate::report::terminal;
-use crate::topology;
 use crate::verdict::Exit;
 
 /// Runs the plan that is stored in a run's folder (or a plan file) again.
 pub async fn replay(stored: &Path, session: &Session) -> Result<Exit, Failure> {
     let plans = plans(stored)?;
     session.check_outputs()?;
-    let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
+    let binary = session.server(plans.iter()).await?;
     let mut reports = Vec::new();
     // Plans of one lock are trials of one report.
     for group in plans.chunk_by(|one, next| one.lock == next.lock) {

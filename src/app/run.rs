@@ -7,7 +7,6 @@ use super::session::{Failure, Session, plans, worst};
 use super::trial::{conduct, new_folder};
 use crate::plan::Overrides;
 use crate::report::{Report, terminal};
-use crate::topology;
 use crate::verdict::Exit;
 
 /// Runs scenarios, each with its own lock or the one named by flag.
@@ -16,7 +15,7 @@ pub async fn run(named: &[PathBuf], flags: &Overrides, session: &Session) -> Res
     let plans = |scenario| plans(scenario, flags, flags.lock(scenario));
     let all: Vec<_> = scenarios.iter().map(plans).collect::<Result<_, _>>()?;
     session.check_outputs()?;
-    let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
+    let binary = session.server(all.iter().flatten()).await?;
     let mut reports = Vec::new();
     for (scenario, plans) in scenarios.iter().zip(all) {
         let folder = new_folder(&session.out, &scenario.name, plans[0].seed)?;

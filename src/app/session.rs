@@ -10,6 +10,7 @@ use crate::plan::{Overrides, Plan};
 use crate::report::{Report, json, junit};
 use crate::scenario::{Scenario, Topology, Wait};
 use crate::store::StoreUrl;
+use crate::topology::{self, Binary};
 use crate::verdict::{Exit, Signal};
 
 /// What all commands share.
@@ -80,6 +81,22 @@ impl Failure {
 }
 
 impl Session {
+    /// The server for some plans: the one that was named, or the first on PATH; prepared for what
+    /// their faults do to it, before anything runs.
+    pub(super) async fn server(
+        &self,
+        mut plans: impl Iterator<Item = &Plan>,
+    ) -> Result<Binary, Failure> {
+        let binary = topology::find(self.redis_server.as_deref()).map_err(Failure::environment)?;
+        match plans.any(Plan::moves_clocks) {
+            true => binary
+                .with_own_wall_clock()
+                .await
+                .map_err(Failure::environment),
+            false => Ok(binary),
+        }
+    }
+
     /// The signal that has come, if one has.
     pub fn interrupted(&self) -> Option<Signal> {
         *self.interrupt.borrow()

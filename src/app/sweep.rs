@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::report::experiment::{Row, Setting};
 use crate::report::{Experiment, Report, json};
 use crate::scenario::Scenario;
-use crate::topology::{self, Binary};
+use crate::topology::Binary;
 
 /// The file with an experiment's document.
 const EXPERIMENT: &str = "experiment.json";
@@ -82,7 +82,8 @@ pub(super) async fn sweep(
     session: &Session,
 ) -> Result<Done, Failure> {
     session.check_outputs()?;
-    let binary = topology::find(session.redis_server.as_deref()).map_err(Failure::environment)?;
+    let all = series.iter().flat_map(|series| &series.plans);
+    let binary = session.server(all).await?;
     let first = series.iter().find_map(|series| series.plans.first());
     let first = first.ok_or_else(|| Failure::usage("no trial was asked for"))?;
     let folder = new_folder(&session.out, name, first.seed)?;

@@ -65,10 +65,10 @@ pub(super) async fn conduct(
     let [first, ..] = plans else {
         return Err(Failure::usage("no trial was asked for"));
     };
-    let mut binary = binary.clone();
-    if plans.iter().any(Plan::moves_clocks) {
-        binary = (binary.with_own_wall_clock().await).map_err(Failure::environment)?;
-    }
+    let binary = match plans.iter().any(Plan::moves_clocks) {
+        true => binary.clone(),
+        false => binary.with_the_true_clock(),
+    };
     let database = Database::raise(first.store, session.store_url.as_ref());
     let database = database.await.map_err(Failure::environment)?;
     if session.progress {

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::Entry;
-use super::node::{ANSWER, Blow, ahead, ask, held, lost, open};
+use super::node::{ANSWER, Blow, ahead, ask, held, lost, open, own};
 use crate::client::Conn;
 use crate::history::event::Kind;
 
@@ -57,8 +57,8 @@ pub(super) async fn jump(blow: &Blow, by_ns: i64) -> Option<Jumped> {
 
 async fn measured(blow: &Blow, conn: &Conn, by_ns: i64) -> Option<Jumped> {
     let keys = &blow.faults.keys;
-    let before = held(conn, keys).await?;
     let looked = Instant::now();
+    let before = own(conn, keys).await?;
     let first = ahead(conn).await?;
     blow.node.move_wall_clock(by_ns).ok()?;
     let then = ahead(conn).await?;

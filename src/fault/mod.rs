@@ -239,12 +239,9 @@ impl Faults {
 
     /// Waits until no server is struck any more.
     pub async fn settled(&self) {
+        let mut struck = self.struck.subscribe();
         // It cannot fail: the sender lives as long as this.
-        let _ = self
-            .struck
-            .subscribe()
-            .wait_for(|struck| *struck == 0)
-            .await;
+        let _ = struck.wait_for(|struck| *struck == 0).await;
     }
 
     fn began(&self, fault: u32, what: String) {

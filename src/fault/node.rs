@@ -125,6 +125,13 @@ pub(super) async fn held(conn: &Conn, keys: &[String]) -> Option<Vec<Held>> {
     Some(left.filter(|(_, left)| *left != -2).collect())
 }
 
+/// The same of what is the node's own to lose: a replica has none, for its primary tells it again.
+pub(super) async fn own(conn: &Conn, keys: &[String]) -> Option<Vec<Held>> {
+    let held = held(conn, keys).await?;
+    let role = info(conn, "replication", "role").await?;
+    Some(if role == "master" { held } else { vec![] })
+}
+
 /// What a node held and, so much time later, should hold still and does not.
 pub(super) fn lost(before: &[Held], after: &[Held], passed: Duration) -> Vec<u32> {
     let passed = passed.as_millis() as i64 + 1;

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::Entry;
-use super::node::{ANSWER, Blow, Held, ask, held, info, lost, open};
+use super::node::{ANSWER, Blow, Held, ask, held, info, lost, open, own};
 use crate::client::Conn;
 use crate::history::event::Kind;
 use crate::topology::Machine;
@@ -80,11 +80,12 @@ async fn last_look(blow: &Blow, conn: &Conn, empty: bool) -> Option<Before> {
     if !empty {
         let _: String = ask(conn, &["SAVE"]).await?;
     }
+    let at = Instant::now();
     Some(Before {
         run_id: info(conn, "server", "run_id").await?,
-        held: held(conn, &blow.faults.keys).await?,
+        held: own(conn, &blow.faults.keys).await?,
         size: ask(conn, &["DBSIZE"]).await?,
-        at: Instant::now(),
+        at,
     })
 }
 

@@ -42,6 +42,14 @@ impl PartialEq for WallClock {
 impl Eq for WallClock {}
 
 impl Binary {
+    /// The same server, which goes by the machine's own clock.
+    pub fn with_the_true_clock(&self) -> Binary {
+        Binary {
+            wall_clock: None,
+            ..self.clone()
+        }
+    }
+
     /// The same server, whose wall clock faults can move. The error says what is missing for it.
     pub async fn with_own_wall_clock(mut self) -> Result<Binary, StartError> {
         let built = build().await.map_err(StartError::WallClock)?;
