@@ -155,6 +155,14 @@ fn a_lost_grant_leaves_a_key_that_nobody_knows_to_hold() {
 }
 
 #[test]
+fn a_grant_of_a_primary_is_lost_as_well() {
+    let text = SCENARIO.replace("[load]", "[topology]\nkind = \"sentinel\"\n\n[load]") + REPLY;
+    let ended = oversold("run - --expect pass").reading(&text).run();
+    ended.exits(VIOLATED);
+    landed_and_undone(&ended, "1 of 1 servers");
+}
+
+#[test]
 fn a_lost_grant_of_a_majority_is_cleaned_up_by_redlock() {
     let ended = under("redlock", REPLY);
     ended.exits(PASS);

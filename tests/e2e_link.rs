@@ -707,12 +707,9 @@ async fn a_rule_may_be_about_one_worker() {
         ("other", false),
     ] {
         let mut client = linked.client().await;
-        redis::cmd("CLIENT")
-            .arg("SETNAME")
-            .arg(name)
-            .query_async::<()>(&mut client)
-            .await
-            .expect("done");
+        let mut set = redis::cmd("CLIENT");
+        set.arg("SETNAME").arg(name);
+        set.query_async::<()>(&mut client).await.expect("done");
         let got = redis::cmd("GET")
             .arg("a")
             .query_async::<Option<String>>(&mut client)

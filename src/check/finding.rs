@@ -19,7 +19,8 @@ pub enum Property {
     ForeignRelease,
     /// A section entered without the lock.
     EntryWithoutGrant,
-    /// A key left behind: without a TTL, or alive longer than a TTL after everyone had stopped.
+    /// A key left behind: without a TTL, or alive longer than a TTL after everyone had stopped, or
+    /// kept by who was not answered and gave up.
     OrphanKey,
     /// A worker refused although nobody alive had held the lock for longer than a lease.
     Starved,

@@ -250,9 +250,13 @@ impl Scene {
         if !first.locked || !then.locked {
             return false;
         }
-        // While both were asking, the one that can have lost its lock to the other came first.
+        // While both were asking, the one that can have lost its lock to the other came first; but
+        // the other may have given its own back by then, and come first itself.
+        let given_back = other.release_asked.is_some_and(|at| at <= first.answered);
         then.asked >= first.answered
-            || self.may_have_lost(one, then.answered) && !self.may_have_lost(other, first.answered)
+            || self.may_have_lost(one, then.answered)
+                && !self.may_have_lost(other, first.answered)
+                && !given_back
     }
 }
 

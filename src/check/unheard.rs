@@ -327,15 +327,14 @@ impl Kept {
         });
         let names: Vec<String> = names.collect();
         // One that only the driver's lag may have made is no proof against the lock.
-        let mut causes = self.by.iter().map(|(asked, _)| asked.cause);
-        let by_lag = causes.clone().any(|cause| cause == Cause::DriverLag);
-        let cause = match by_lag {
-            true => Some(Cause::DriverLag),
-            false => causes.next_back(),
+        let by_lag = |(asked, _): &(Asked, Witness)| asked.cause == Cause::DriverLag;
+        let cause = match self.by.iter().any(by_lag) {
+            true => Cause::DriverLag,
+            false => Cause::ReplyLost,
         };
         Finding {
             property: Property::OrphanKey,
-            cause: cause.unwrap_or(Cause::ReplyLost),
+            cause,
             at_ns,
             summary: format!(
                 "{} was not answered and gave up, and had the lock all the same: {:.0?} later {then}",

@@ -12,30 +12,45 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// A rule on the link of each server that holds data, until this is dropped.
 #[derive(Debug)]
-pub(super) struct OnLinks(Vec<Guard>);
+pub(super) struct OnLinks {
+    guards: Vec<Guard>,
+    /// How many servers a client talks to: of a primary and its replicas to one.
+    of: usize,
+}
 
 impl OnLinks {
     /// Adds the rule.
     pub(super) fn lay(faults: &Faults, rule: &Rule) -> OnLinks {
-        let links = faults.reach.nodes.iter();
-        let links = links.filter_map(|node| node.link.as_ref());
-        OnLinks(links.map(|link| link.add(rule.clone())).collect())
+        let nodes = faults.reach.nodes.iter().filter(|node| !node.is_doomed());
+        let links = nodes.filter_map(|node| node.link.as_ref());
+        let guards: Vec<_> = links.map(|link| link.add(rule.clone())).collect();
+        let of = match faults.reach.group {
+            Some(_) => guards.len().min(1),
+            None => guards.len(),
+        };
+        OnLinks { guards, of }
     }
 
-    /// On how many links it was applied, and on how many it is.
+    /// At how many servers it was applied, and how many a client talks to.
     pub(super) fn applied(&self) -> (usize, usize) {
-        let applied = self.0.iter().filter(|guard| guard.hits() > 0);
-        (applied.count(), self.0.len())
+        let applied = self.guards.iter().filter(|guard| guard.hits() > 0);
+        (applied.count(), self.of)
+    }
+
+    /// Whether it was applied at each of them.
+    pub(super) fn everywhere(&self) -> bool {
+        let (applied, of) = self.applied();
+        applied >= of && of > 0
     }
 
     /// How often it was applied.
     pub(super) fn hits(&self) -> u64 {
-        self.0.iter().map(Guard::hits).sum()
+        self.guards.iter().map(Guard::hits).sum()
     }
 
-    /// Waits until it was applied on each link.
+    /// Waits until it was applied at each of them.
     pub(super) async fn applied_on_each(&self) {
-        while !matches!(self.applied(), (applied, of) if applied == of && of > 0) {
+        while !self.everywhere() {
             tokio::time::sleep(LOOK).await;
         }
     }

@@ -30,9 +30,9 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, applied: b
     let faults = Arc::clone(faults);
     tokio::spawn(async move {
         until(&faults, |faults| {
-            let (reset, of) = resets.applied();
-            let landed = reset == of && of > 0;
+            let landed = resets.everywhere();
             if landed {
+                let of = resets.applied().0;
                 faults.landed(
                     fault,
                     format!(

@@ -99,7 +99,8 @@ pub fn find(flag: Option<&Path>) -> Result<Binary, StartError> {
     let said = said.map_err(|why| StartError::NotAServer(path.clone(), why.to_string()))?;
     match version(&said) {
         Some(version) => Ok(Binary {
-            path,
+            // Each server is started in a folder of its own.
+            path: std::path::absolute(&path).unwrap_or(path),
             version,
             wall_clock: None,
         }),

@@ -283,6 +283,28 @@ fn who_is_granted_the_lock_beside_a_section_without_a_grant_overlaps_it() {
     assert_found(&judged, Property::Overlap, Cause::DenialIgnored);
 }
 
+#[test]
+fn who_is_answered_late_has_the_lock_of_who_gave_it_back_meanwhile() {
+    // A's lease runs out, and its release may still hit anybody; B waits long for its answer; D has
+    // the lock and gives it back before B gets it.
+    let judged = sale_under("token-lua")
+        .at(0.0).granted(A).works(A, 6.0, 100)
+        .at(0.5).asks(B)
+        .at(5.1).granted(C).works(C, 0.5, 100)
+        .at(5.6).writes(C, 100, 100, 1).releases(C)
+        .at(6.0).asks_to_release_inside(A)
+        .at(6.1).asks(D)
+        .at(6.2).granted_only(D).enters(D)
+        .at(6.3).asks_to_release(D)
+        .at(6.4).granted_only(B).enters(B)
+        .at(6.5).asks_to_release(B)
+        .at(6.6).released_only(D, Release::Removed).ends(D)
+        .at(6.7).released_only(B, Release::Removed).ends(B)
+        .at(6.8).released_only(A, Release::NotMine)
+        .judged();
+    assert_not_found(&judged, Property::ForeignRelease);
+}
+
 // ---- orphan-key
 
 #[test]
