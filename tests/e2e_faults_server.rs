@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use support::{ENVIRONMENT, Ended, INCONCLUSIVE, PASS, VIOLATED, oversold, package};
+use support::{ENVIRONMENT, Ended, INCONCLUSIVE, PASS, VIOLATED, files_named, oversold, package};
 
 /// How long a server may outlive its driver.
 const SOON: Duration = Duration::from_secs(2);
@@ -190,7 +190,7 @@ fn an_evicted_lock_is_granted_again() {
     taken_again(&ended);
 }
 
-/// The one of five trials under the locks on a majority.
+/// Two trials of each lock on a majority.
 fn on_a_majority(scenario: &str, how: &str, cause: &str) {
     let words = format!("compare scenarios/{scenario}.toml --trials 2");
     let ended = oversold(&words).run();
@@ -315,6 +315,14 @@ fn a_clock_cannot_jump_where_nothing_can_be_compiled() {
         "{}",
         ended.stderr
     );
+}
+
+#[test]
+fn what_is_missing_for_one_of_several_is_told_before_anything_runs() {
+    let words = "matrix --scenarios calm,clock-jump --locks token-lua";
+    let ended = oversold(words).variable("CC", "/nowhere/cc").run();
+    ended.exits(ENVIRONMENT);
+    assert!(files_named("plan.json", &ended.reports).is_empty());
 }
 
 // The driver dies.
