@@ -1,6 +1,7 @@
 //! `cut-off`: an instance is cut off from all servers for a while. Nothing passes either way, and
 //! both ends believe that they are connected, as behind a firewall that drops what it sees. What was
-//! sent meanwhile arrives late.
+//! sent meanwhile arrives late. (A connection on which a waiter only listens for a wake-up has no
+//! name, and is not known to be the instance's.)
 
 use std::sync::Arc;
 use std::time::Duration;
