@@ -140,7 +140,8 @@ pub enum Kind {
         /// The operation.
         op: OpId,
     },
-    /// The worker asks to release; once more where the command that deletes is not the first.
+    /// The worker asks to release; once more where the command that deletes is not the first, or a
+    /// fault has held it up.
     ReleaseAsked {
         /// The operation.
         op: OpId,

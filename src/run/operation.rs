@@ -163,6 +163,10 @@ impl Points for Operation {
             if struck {
                 // Gives way once: the next poll finds the instance frozen, or dropped.
                 tokio::task::yield_now().await;
+                // It was held up on its way: what it asks for is asked for now.
+                if point == Point::BeforeDelete {
+                    self.deletes();
+                }
             }
         })
     }
