@@ -37,7 +37,7 @@ fn as_in_the_incidents(scenario: &str) {
     let expected = row(scenario);
     let locks: Vec<&str> = expected.iter().map(|(lock, _)| lock.as_str()).collect();
     let words = format!(
-        "matrix --scenarios {scenario} --trials 10 --jobs 8 --locks {}",
+        "matrix --scenarios {scenario} --trials 10 --jobs 9 --locks {}",
         locks.join(",")
     );
     let ended = oversold(&words).run();
