@@ -102,7 +102,7 @@ enum Command {
     /// How probable a violation is at each TTL, as a multiple of the section's P99
     #[command(after_help = help::TTL_SWEEP)]
     TtlSweep {
-        /// The scenario file, or - for standard input
+        /// The scenario: a name (`oversold list scenarios`), a file, or - for standard input
         #[arg(default_value = "ttl-sweep")]
         scenario: PathBuf,
         /// The lock, instead of the scenario's own
@@ -123,7 +123,7 @@ enum Command {
     /// How probable a violation is at each rate of requests
     #[command(after_help = help::RATE_SWEEP)]
     RateSweep {
-        /// The scenario file, or - for standard input
+        /// The scenario: a name (`oversold list scenarios`), a file, or - for standard input
         #[arg(default_value = "rate-sweep")]
         scenario: PathBuf,
         /// The lock, instead of the scenario's own
@@ -145,7 +145,7 @@ enum Command {
     /// What one lock for everything costs, against one for each SKU and each unit
     #[command(after_help = help::GRANULARITY)]
     Granularity {
-        /// The scenario file, or - for standard input
+        /// The scenario: a name (`oversold list scenarios`), a file, or - for standard input
         #[arg(default_value = "coarse-lock")]
         scenario: PathBuf,
         /// The locks, separated by commas; the scenario's own by default

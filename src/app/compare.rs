@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::scenarios::scenarios;
+use super::scenarios;
 use super::session::{Failure, Session, locks_for, named_or_all, plans, worst};
 use super::trial::{conduct, new_folder};
 use crate::plan::Overrides;
@@ -16,10 +16,7 @@ pub async fn compare(
     flags: &Overrides,
     session: &Session,
 ) -> Result<Exit, Failure> {
-    let scenarios = scenarios(&[named])?;
-    let [scenario] = scenarios.as_slice() else {
-        return Err(Failure::usage("compare takes one scenario file"));
-    };
+    let scenario = &scenarios::one(&named, "compare")?;
     let locks = match locks {
         [] => locks_for(scenario, &named_or_all(locks)),
         named => named.to_vec(),

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::scenarios::scenarios;
+use super::scenarios;
 use super::session::{Failure, Session};
 use super::sweep::{Series, sweep};
 use crate::plan::Overrides;
@@ -22,10 +22,7 @@ pub async fn granularity(
     flags: &Overrides,
     session: &Session,
 ) -> Result<Exit, Failure> {
-    let scenarios = scenarios(&[named.to_owned()])?;
-    let [scenario] = scenarios.as_slice() else {
-        return Err(Failure::usage("granularity takes one scenario file"));
-    };
+    let scenario = &scenarios::one(named, "granularity")?;
     let flags = Overrides {
         trials: flags.trials.or(Some(TRIALS)),
         // The throughput of a lock that does not hold is worth nothing.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::scenarios::scenarios;
+use super::scenarios;
 use super::session::{Failure, Session};
 use super::sweep::{Series, sweep};
 use crate::clock::nanos;
@@ -21,7 +21,7 @@ const TRIALS: u32 = 10;
 /// What a rate sweep is asked for.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The scenario file.
+    /// The scenario.
     pub scenario: PathBuf,
     /// Requests a second, in the incident's own time.
     pub rates: Vec<u32>,
@@ -35,10 +35,7 @@ pub async fn rate_sweep(
     flags: &Overrides,
     session: &Session,
 ) -> Result<Exit, Failure> {
-    let scenarios = scenarios(std::slice::from_ref(&request.scenario))?;
-    let [scenario] = scenarios.as_slice() else {
-        return Err(Failure::usage("rate-sweep takes one scenario file"));
-    };
+    let scenario = &scenarios::one(&request.scenario, "rate-sweep")?;
     let flags = Overrides {
         trials: flags.trials.or(Some(TRIALS)),
         ..flags.clone()

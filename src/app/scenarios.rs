@@ -29,6 +29,15 @@ pub(super) fn scenarios(named: &[PathBuf]) -> Result<Vec<Scenario>, Failure> {
     parse(texts?.into_iter())
 }
 
+/// Reads the one scenario that a command takes.
+pub(super) fn one(named: &Path, command: &str) -> Result<Scenario, Failure> {
+    let mut read = scenarios(&[named.to_owned()])?;
+    match (read.pop(), read.is_empty()) {
+        (Some(scenario), true) => Ok(scenario),
+        _ => Err(Failure::usage(format!("{command} takes one scenario"))),
+    }
+}
+
 fn parse(texts: impl Iterator<Item = (String, String)>) -> Result<Vec<Scenario>, Failure> {
     let known = vocabulary();
     let mut scenarios = Vec::new();

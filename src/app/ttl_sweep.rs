@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::scenarios::scenarios;
+use super::scenarios;
 use super::session::{Failure, Session};
 use super::sweep::{Series, sweep};
 use crate::clock::nanos;
@@ -19,7 +19,7 @@ const TRIALS: u32 = 20;
 /// What a TTL sweep is asked for.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The scenario file.
+    /// The scenario.
     pub scenario: PathBuf,
     /// The multiples of the P99.
     pub multiples: Vec<f64>,
@@ -33,10 +33,7 @@ pub async fn ttl_sweep(
     flags: &Overrides,
     session: &Session,
 ) -> Result<Exit, Failure> {
-    let scenarios = scenarios(std::slice::from_ref(&request.scenario))?;
-    let [scenario] = scenarios.as_slice() else {
-        return Err(Failure::usage("ttl-sweep takes one scenario file"));
-    };
+    let scenario = &scenarios::one(&request.scenario, "ttl-sweep")?;
     let flags = Overrides {
         trials: flags.trials.or(Some(TRIALS)),
         ..flags.clone()

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
+use super::node::{ANSWER, Held, held, open};
 use super::{Entry, Faults};
-use crate::client::{Conn, Outcome, Patience};
 use crate::link::{Action, Filter, Guard, Rule, Ways, Who};
 use crate::lock;
 use crate::topology::{Group, Machine, Promotion};
@@ -26,11 +26,6 @@ const PROMOTED: Duration = Duration::from_secs(30);
 const GONE: Duration = Duration::from_secs(5);
 /// How often something is looked at that is waited for.
 const LOOK: Duration = Duration::from_millis(10);
-
-const PATIENCE: Patience = Patience {
-    connect: Duration::from_secs(2),
-    response: Duration::from_secs(2),
-};
 
 /// Stalls replication: what the primary is told from now on no replica hears.
 pub(super) fn stall(faults: &Arc<Faults>, fault: u32) -> Option<Guard> {
@@ -70,7 +65,7 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, stalled: O
 /// Kills the primary and waits for the promotion. The proof is what the promoted one lacks.
 async fn lose(faults: &Faults, group: &Group, stalled: Option<Guard>) -> Option<String> {
     let primary = &group.nodes()[group.primary()];
-    let granted = held(primary, &faults.keys).await?;
+    let granted = held(&open(primary, ANSWER).await?, &faults.keys).await?;
     let mut promotions = group.promotions();
     // No client gets to a replica before it was looked what that one holds.
     let others = group
@@ -97,20 +92,6 @@ async fn lose(faults: &Faults, group: &Group, stalled: Option<Guard>) -> Option<
     ))
 }
 
-/// Which of the locks' keys a node holds.
-async fn held(node: &Machine, keys: &[String]) -> Option<Vec<u32>> {
-    let conn = Conn::open(node.own, PATIENCE).await.ok()?;
-    let mut held = Vec::new();
-    for (name, key) in keys.iter().zip(0u32..) {
-        match conn.call::<bool>(redis::cmd("EXISTS").arg(name)).await {
-            Outcome::Done(true) => held.push(key),
-            Outcome::Done(false) => {}
-            Outcome::Refused(_) | Outcome::Unknown(_) => return None,
-        }
-    }
-    Some(held)
-}
-
 /// Waits until the Sentinels name the promoted one.
 async fn epoch(group: &Group, promotion: &Promotion) -> u64 {
     loop {
@@ -123,9 +104,9 @@ async fn epoch(group: &Group, promotion: &Promotion) -> u64 {
 
 /// What the old primary held and the promoted one did not. What keeps no key in Redis has none to
 /// lose.
-fn lost(faults: &Faults, granted: &[u32], promotion: &Promotion) -> Option<String> {
-    let missing = granted.iter().find(|key| !promotion.held.contains(key));
-    let name = missing.and_then(|key| faults.keys.get(*key as usize));
+fn lost(faults: &Faults, granted: &[Held], promotion: &Promotion) -> Option<String> {
+    let missing = (granted.iter()).find(|(key, _)| !promotion.held.contains(key));
+    let name = missing.and_then(|(key, _)| faults.keys.get(*key as usize));
     if let Some(name) = name {
         return Some(format!("and EXISTS {name} was 1 on that and 0 on this"));
     }

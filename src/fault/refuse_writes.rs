@@ -2,22 +2,17 @@
 //! has lost its replicas (`min-replicas-to-write`,
 //! <https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>). Reads go on.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::node::{ANSWER, open};
 use super::{Entry, Faults};
-use crate::client::{Conn, Outcome, Patience};
+use crate::client::Outcome;
+use crate::topology::Machine;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "refuse-writes",
     about: "every server refuses writes with an error for a while (`for = \"8s\"`)",
-};
-
-/// How long a server may take to be told.
-const PATIENCE: Patience = Patience {
-    connect: Duration::from_secs(2),
-    response: Duration::from_secs(2),
 };
 
 /// Tells the servers now, and tells them otherwise later.
@@ -28,7 +23,7 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
         faults.began(fault, format!("servers refuse writes for {wanted:?}"));
         let mut refused = Vec::new();
         for node in &faults.reach.nodes {
-            refused.extend(refuse(node.own, 1).await);
+            refused.extend(refuse(node, 1).await);
         }
         if refused.len() == faults.reach.nodes.len() {
             faults.landed(
@@ -38,7 +33,7 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
         }
         tokio::time::sleep(wanted).await;
         for node in &faults.reach.nodes {
-            refuse(node.own, 0).await;
+            refuse(node, 0).await;
         }
         faults.ended(fault);
     });
@@ -46,8 +41,8 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
 
 /// Sets how many replicas a write needs, of which there are none. Tells the error that a write is
 /// answered with then.
-async fn refuse(server: SocketAddr, replicas: u32) -> Option<String> {
-    let conn = Conn::open(server, PATIENCE).await.ok()?;
+async fn refuse(node: &Machine, replicas: u32) -> Option<String> {
+    let conn = open(node, ANSWER).await?;
     let mut set = redis::cmd("CONFIG");
     set.arg("SET").arg("min-replicas-to-write").arg(replicas);
     let _: Outcome<()> = conn.call(&set).await;
