@@ -2,7 +2,9 @@
 //! Everything above works with that answer and never sees a library's error. When in doubt the
 //! answer is unknown, for a time-out says nothing about what the server did.
 
+mod access;
 mod server;
+mod url;
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -14,7 +16,9 @@ use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisError, S
 
 use crate::history::event::ServerDid;
 
+pub use access::{Access, Place, Secret};
 pub use server::{Sentinels, Server};
+pub use url::{NoRedisUrl, RedisUrl};
 
 /// What became of one call.
 #[derive(Debug, Clone, PartialEq)]
@@ -264,7 +268,7 @@ pub async fn listen(
     mut hear: impl FnMut(&str, ServerDid),
 ) -> Result<(), RedisError> {
     let mut pubsub = server.pubsub().await?;
-    pubsub.psubscribe("__keyevent@0__:*").await?;
+    pubsub.psubscribe(key_events(server)).await?;
     let mut messages = pubsub.on_message();
     let mut moved = std::pin::pin!(server.moved());
     loop {
@@ -285,6 +289,11 @@ pub async fn listen(
             hear(&name, did);
         }
     }
+}
+
+/// The channels on which a server tells of the keys of a database.
+pub fn key_events(server: &Server) -> String {
+    format!("__keyevent@{}__:*", server.access().database)
 }
 
 /// How a refusal for an unknown script begins.

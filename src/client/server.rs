@@ -3,13 +3,15 @@
 //! repeat, for nothing was asked yet; it is repeated a few times, at a pace.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::io::tcp::TcpSettings;
-use redis::{AsyncConnectionConfig, ConnectionAddr, ErrorKind, RedisError, ServerErrorKind};
+use redis::{AsyncConnectionConfig, ErrorKind, RedisError, ServerErrorKind};
+
+use super::access::{Access, Place};
 
 /// How often all Sentinels are asked for a primary that takes the connection.
 const ROUNDS: u32 = 3;
@@ -23,22 +25,22 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Where a server is.
 #[derive(Debug, Clone)]
 pub enum Server {
-    /// At this address, for good.
-    At(SocketAddr),
+    /// At this place, for good, and how one gets in there.
+    At(Place, Arc<Access>),
     /// Where these Sentinels say that the primary is.
     Primary(Arc<Sentinels>),
 }
 
 impl From<SocketAddr> for Server {
     fn from(address: SocketAddr) -> Server {
-        Server::At(address)
+        Server::At(address.into(), Arc::default())
     }
 }
 
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Server::At(address) => write!(f, "{address}"),
+            Server::At(place, _) => write!(f, "{place}"),
             Server::Primary(sentinels) => write!(f, "the primary of \"{}\"", sentinels.name),
         }
     }
@@ -48,32 +50,69 @@ impl fmt::Display for Server {
 #[derive(Debug)]
 pub struct Sentinels {
     /// The name under which they know it.
-    pub name: String,
+    name: String,
     /// Where they listen.
-    pub addresses: Vec<SocketAddr>,
+    places: Vec<Place>,
+    /// How one gets in to the primary, and to them if they ask for it.
+    access: Arc<Access>,
+    /// Whether they let everybody in, as far as is known.
+    open: AtomicBool,
 }
 
 impl Sentinels {
+    /// Sentinels at these places that know a primary by this name. How one gets in to it they need
+    /// not ask for themselves.
+    pub fn new(name: &str, places: Vec<Place>, access: Arc<Access>) -> Sentinels {
+        Sentinels {
+            name: name.to_owned(),
+            places,
+            access,
+            open: AtomicBool::new(true),
+        }
+    }
+
+    /// Where they listen.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
     /// What the first Sentinel that answers says.
-    async fn primary(&self) -> Option<SocketAddr> {
-        for sentinel in &self.addresses {
-            if let Some(primary) = self.ask(*sentinel).await {
+    pub async fn primary(&self) -> Option<Place> {
+        for sentinel in &self.places {
+            if let Some(primary) = self.ask(sentinel).await {
                 return Some(primary);
             }
         }
         None
     }
 
-    /// Where a Sentinel says that the primary is.
-    async fn ask(&self, sentinel: SocketAddr) -> Option<SocketAddr> {
+    /// Where a Sentinel says that the primary is. Most let everybody in; one that does not is asked
+    /// again as one asks the primary.
+    async fn ask(&self, sentinel: &Place) -> Option<Place> {
+        let was_open = self.open.load(Ordering::Relaxed);
+        for open in [was_open, !was_open] {
+            match self.ask_as(sentinel, open).await {
+                Ok(primary) => {
+                    self.open.store(open, Ordering::Relaxed);
+                    return primary;
+                }
+                Err(why) if why.is_io_error() || !self.access.has_password() => return None,
+                Err(_) => {}
+            }
+        }
+        None
+    }
+
+    async fn ask_as(&self, sentinel: &Place, open: bool) -> Result<Option<Place>, RedisError> {
+        let access = self.access.to_a_sentinel(open);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(SENTINEL))
             .set_response_timeout(Some(SENTINEL));
-        let mut conn = connect(sentinel, &config).await.ok()?;
+        let mut conn = connect(sentinel, &access, &config).await?;
         let mut ask = redis::cmd("SENTINEL");
         ask.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
-        let (ip, port): (String, u16) = ask.query_async(&mut conn).await.ok()?;
-        Some(SocketAddr::new(ip.parse::<IpAddr>().ok()?, port))
+        let told: Option<(String, u16)> = ask.query_async(&mut conn).await?;
+        Ok(told.map(|(host, port)| Place { host, port }))
     }
 
     /// Connects to the primary: one that takes the connection, and says itself that it is one.
@@ -87,18 +126,18 @@ impl Sentinels {
                 tokio::time::sleep(PACE * 2u32.pow(round - 1)).await;
             }
             let mut tried = Vec::new();
-            for sentinel in &self.addresses {
-                let Some(primary) = self.ask(*sentinel).await else {
+            for sentinel in &self.places {
+                let Some(primary) = self.ask(sentinel).await else {
                     continue;
                 };
                 if tried.contains(&primary) {
                     continue;
                 }
-                tried.push(primary);
-                match connect_to_primary(primary, config).await {
+                match connect_to_primary(&primary, &self.access, config).await {
                     Ok(conn) => return Ok(conn),
                     Err(why) => last = why,
                 }
+                tried.push(primary);
             }
         }
         Err(last)
@@ -109,31 +148,23 @@ fn none(what: &'static str) -> RedisError {
     RedisError::from((ErrorKind::Io, what))
 }
 
-fn client(address: SocketAddr) -> Result<redis::Client, RedisError> {
-    let address = ConnectionAddr::Tcp(address.ip().to_string(), address.port());
-    // No-delay, for a lock's commands are small and each waits for its answer; no CLIENT SETINFO,
-    // which would count as a command of the lock's.
-    let info = redis::IntoConnectionInfo::into_connection_info(address)?
-        .set_tcp_settings(TcpSettings::default().set_nodelay(true))
-        .set_redis_settings(redis::RedisConnectionInfo::default().set_skip_set_lib_name());
-    redis::Client::open(info)
-}
-
 async fn connect(
-    address: SocketAddr,
+    place: &Place,
+    access: &Access,
     config: &AsyncConnectionConfig,
 ) -> Result<MultiplexedConnection, RedisError> {
-    let client = client(address)?;
+    let client = access.client(place)?;
     client
         .get_multiplexed_async_connection_with_config(config)
         .await
 }
 
 async fn connect_to_primary(
-    address: SocketAddr,
+    place: &Place,
+    access: &Access,
     config: &AsyncConnectionConfig,
 ) -> Result<MultiplexedConnection, RedisError> {
-    let mut conn = connect(address, config).await?;
+    let mut conn = connect(place, access, config).await?;
     let role: Vec<redis::Value> = redis::cmd("ROLE").query_async(&mut conn).await?;
     match role.first() {
         Some(redis::Value::BulkString(role)) if role == b"master" => Ok(conn),
@@ -142,27 +173,35 @@ async fn connect_to_primary(
 }
 
 impl Server {
+    /// How one gets in.
+    pub fn access(&self) -> &Arc<Access> {
+        match self {
+            Server::At(_, access) => access,
+            Server::Primary(sentinels) => &sentinels.access,
+        }
+    }
+
     /// Connects.
     pub(super) async fn connect(
         &self,
         config: &AsyncConnectionConfig,
     ) -> Result<MultiplexedConnection, RedisError> {
         match self {
-            Server::At(address) => connect(*address, config).await,
+            Server::At(place, access) => connect(place, access, config).await,
             Server::Primary(sentinels) => sentinels.connect(config).await,
         }
     }
 
     /// A connection to listen on.
     pub(super) async fn pubsub(&self) -> Result<PubSub, RedisError> {
-        let address = match self {
-            Server::At(address) => *address,
+        let place = match self {
+            Server::At(place, _) => place.clone(),
             Server::Primary(sentinels) => {
                 let primary = sentinels.primary().await;
                 primary.ok_or_else(|| none("no Sentinel answers"))?
             }
         };
-        client(address)?.get_async_pubsub().await
+        self.access().client(&place)?.get_async_pubsub().await
     }
 
     /// Whether an error may mean that the primary is another one by now. (What it says of the

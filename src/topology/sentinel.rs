@@ -97,10 +97,8 @@ pub(super) async fn raise(
         join_all(looks).await.into_iter().all(|sees| sees)
     })
     .await?;
-    let sentinels = Sentinels {
-        name: NAME.to_owned(),
-        addresses: watchers.iter().map(|one| one.address()).collect(),
-    };
+    let places = watchers.iter().map(|one| one.address().into()).collect();
+    let sentinels = Sentinels::new(NAME, places, Arc::default());
     let group = Group {
         nodes,
         watchers,

@@ -85,7 +85,7 @@ impl Reach {
         match &self.group {
             Some(group) => vec![Server::Primary(group.sentinels())],
             None => (self.nodes.iter())
-                .map(|node| Server::At(node.address()))
+                .map(|node| node.address().into())
                 .collect(),
         }
     }
@@ -95,7 +95,7 @@ impl Reach {
         match &self.group {
             Some(_) => self.servers(),
             None => (self.nodes.iter())
-                .map(|node| Server::At(node.own))
+                .map(|node| node.own.into())
                 .collect(),
         }
     }
