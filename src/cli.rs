@@ -1,5 +1,6 @@
 //! The command line: clap's types, turned into requests. clap is named nowhere else.
 
+mod external;
 mod flags;
 mod help;
 
@@ -11,6 +12,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use tokio::sync::watch;
 
+use external::ExternalFlags;
 use flags::{
     DocumentFlags, ExpectFlag, ExperimentFlags, ListFlag, PlanFlags, ResultFlags, lock_name,
     multiple,
@@ -19,6 +21,7 @@ use flags::{
 use crate::app::{
     self, Failure, MatrixRequest, RateSweepRequest, Registry, Session, TtlSweepRequest,
 };
+use crate::client::Secret;
 use crate::plan::Overrides;
 use crate::scenario::Expect;
 use crate::store::StoreUrl;
@@ -45,6 +48,8 @@ pub struct Cli {
     /// starts; the password may stand in PGPASSWORD
     #[arg(long, global = true, value_name = "postgres://USER@HOST/DATABASE")]
     store_url: Option<String>,
+    #[command(flatten)]
+    external: ExternalFlags,
 }
 
 #[derive(Debug, Subcommand)]
@@ -189,7 +194,12 @@ enum Command {
     },
     /// Look whether this machine has what a run needs
     #[command(after_help = help::DOCTOR)]
-    Doctor,
+    Doctor {
+        /// Restore what a run that was killed has left changed on a Redis of yours; the URL may stand
+        /// in --url or OVERSOLD_URL, too
+        #[arg(long, value_name = "URL", num_args = 0..=1)]
+        heal: Option<Option<Secret>>,
+    },
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS)]
     Completions {
@@ -213,11 +223,14 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
         .map(str::parse)
         .transpose()
         .map_err(Failure::usage)?;
+    let external = cli.external.read()?;
+    let overrides = |plan: PlanFlags| plan.overrides(store_url.as_ref(), external.as_ref());
     let session = |out: PathBuf, documents: DocumentFlags| {
         documents.check()?;
         Ok(Session {
             redis_server: redis_server.clone(),
             store_url: store_url.clone(),
+            external: external.clone(),
             out,
             json: documents.json,
             junit: documents.junit,
@@ -240,7 +253,7 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
                     ExpectFlag::Pass => Expect::Pass,
                     ExpectFlag::Violation => Expect::any_violation(),
                 }),
-                ..plan.overrides(store_url.as_ref())?
+                ..overrides(plan)?
             };
             let session = session(results.out, results.documents)?;
             app::run(&scenarios, &flags, &session).await
@@ -252,7 +265,7 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             results,
         } => {
             let session = session(results.out, results.documents)?;
-            let flags = plan.overrides(store_url.as_ref())?;
+            let flags = overrides(plan)?;
             app::compare(scenario, &distinct(locks), &flags, &session).await
         }
         Command::Matrix {
@@ -264,7 +277,7 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             results,
         } => {
             let session = session(results.out, results.documents)?;
-            let flags = plan.overrides(store_url.as_ref())?;
+            let flags = overrides(plan)?;
             let request = MatrixRequest {
                 scenarios,
                 locks: distinct(locks),
@@ -285,7 +298,7 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             let session = session(out, documents)?;
             let flags = Overrides {
                 lock,
-                ..plan.overrides(store_url.as_ref())?
+                ..overrides(plan)?
             };
             let request = TtlSweepRequest {
                 scenario,
@@ -306,7 +319,7 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             let session = session(out, documents)?;
             let flags = Overrides {
                 lock,
-                ..plan.overrides(store_url.as_ref())?
+                ..overrides(plan)?
             };
             let request = RateSweepRequest {
                 scenario,
@@ -323,7 +336,7 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
         } => {
             let (out, documents) = results.parts();
             let session = session(out, documents)?;
-            let flags = plan.overrides(store_url.as_ref())?;
+            let flags = overrides(plan)?;
             app::granularity(&scenario, &distinct(locks), &flags, &session).await
         }
         Command::Check { stored, documents } => {
@@ -334,7 +347,11 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
         }
         Command::Validate { scenarios } => app::validate(&scenarios, &plain()?),
         Command::List { which } => app::list(which.map(registry), &plain()?),
-        Command::Doctor => app::doctor(&plain()?).await,
+        Command::Doctor { heal: None } => app::doctor(&plain()?).await,
+        Command::Doctor { heal: Some(named) } => {
+            let named = named.map(|url| cli.external.url(&url)).transpose()?;
+            app::heal(named, &plain()?).await
+        }
         Command::Completions { shell } => {
             // To memory first: a closed pipe is the reader's choice, and no reason to panic.
             let mut script = Vec::new();

@@ -267,8 +267,7 @@ pub async fn listen(
     server: &Server,
     mut hear: impl FnMut(&str, ServerDid),
 ) -> Result<(), RedisError> {
-    let mut pubsub = server.pubsub().await?;
-    pubsub.psubscribe(key_events(server)).await?;
+    let mut pubsub = key_events(server).await?;
     let mut messages = pubsub.on_message();
     let mut moved = std::pin::pin!(server.moved());
     loop {
@@ -291,9 +290,12 @@ pub async fn listen(
     }
 }
 
-/// The channels on which a server tells of the keys of a database.
-pub fn key_events(server: &Server) -> String {
-    format!("__keyevent@{}__:*", server.access().database)
+/// A connection on which a server tells of the keys of its database.
+pub async fn key_events(server: &Server) -> Result<redis::aio::PubSub, RedisError> {
+    let mut pubsub = server.pubsub().await?;
+    let channels = format!("__keyevent@{}__:*", server.access().database);
+    pubsub.psubscribe(channels).await?;
+    Ok(pubsub)
 }
 
 /// How a refusal for an unknown script begins.

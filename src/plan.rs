@@ -1,6 +1,8 @@
 //! A scenario with every choice made: lock, seed, flags and scale resolved, durations in the run's
 //! own time. Equal scenarios, flags and seeds give equal plans; a stored plan can be run again.
 
+mod external;
+
 use std::time::Duration;
 
 use rand::RngExt;
@@ -8,9 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::nanos;
 use crate::scenario::{
-    At, Dist, Expect, Fault, Guard, How, Load, Mistake, Scenario, Store, Topology, Wait, Workload,
+    At, Dist, Expect, Fault, Guard, How, Load, Means, Mistake, Scenario, Store, Topology, Wait,
+    Workload,
 };
 use crate::seed::Seed;
+
+pub use external::ExternalShape;
 
 /// The version of `plan.json`.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -92,6 +97,8 @@ pub struct Overrides {
     pub expect: Option<Expect>,
     /// `--store`
     pub store: Option<Store>,
+    /// `--url`
+    pub external: Option<ExternalShape>,
 }
 
 impl Overrides {
@@ -184,7 +191,12 @@ impl Plan {
 
     /// Whether a fault is done by a link in front of each server.
     pub fn needs_link(&self) -> bool {
-        self.faults.iter().any(|fault| fault.how.needs_link())
+        self.has_faults_by(Means::Link)
+    }
+
+    /// Whether a fault is done by these means.
+    pub fn has_faults_by(&self, means: Means) -> bool {
+        self.faults.iter().any(|fault| fault.how.means() == means)
     }
 
     /// How long operations are issued.

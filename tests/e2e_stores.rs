@@ -106,7 +106,7 @@ impl House {
         let plan = plan(workload, guard);
         let opened = self
             .database
-            .open(&plan, &folder, Some(self.redis().into()));
+            .open(&plan, &folder, Some(self.redis().into()), "");
         (opened.await.expect("an open store"), folder)
     }
 
@@ -382,7 +382,7 @@ async fn a_named_postgres_is_left_as_it_was_and_its_password_is_nowhere() {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = plan(flash_sale(), Guard::None);
     let opened = database
-        .open(&plan, folder.path(), None)
+        .open(&plan, folder.path(), None, "")
         .await
         .expect("a store");
     assert_eq!(schemas(&own).await, 1);

@@ -18,18 +18,18 @@ pub async fn compare(
 ) -> Result<Exit, Failure> {
     let scenario = &scenarios::one(&named, "compare")?;
     let locks = match locks {
-        [] => locks_for(scenario, &named_or_all(locks)),
+        [] => locks_for(scenario, &named_or_all(locks), flags),
         named => named.to_vec(),
     };
     let plans = |lock: &String| plans(scenario, flags, lock);
     let all: Vec<_> = locks.iter().map(plans).collect::<Result<_, _>>()?;
     session.check_outputs()?;
-    let binary = session.server(all.iter().flatten()).await?;
+    let origin = session.server(all.iter().flatten()).await?;
     let folder = new_folder(&session.out, &scenario.name, flags.seeds(scenario)[0])?;
     let mut reports = Vec::new();
     for (lock, plans) in locks.iter().zip(all) {
         let folder = folder.join(lock);
-        reports.push(conduct(&plans, &binary, &folder, session).await?);
+        reports.push(conduct(&plans, &origin, &folder, session).await?);
         if session.interrupted().is_some() {
             break;
         }

@@ -2,9 +2,10 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 
+use super::heal::tell_unhealed;
 use super::session::{Failure, Session};
 use crate::run::lag;
-use crate::topology::{self, Postgres};
+use crate::topology::{self, External, Postgres};
 use crate::verdict::Exit;
 
 /// The most workers that the limits are measured against.
@@ -12,15 +13,29 @@ const WORKERS: u64 = 10_000;
 
 /// Looks at servers, databases, limits, ports and timers.
 pub async fn doctor(session: &Session) -> Result<Exit, Failure> {
-    let server = tell_servers(session);
+    let server = match &session.external {
+        Some(external) => tell_external(external, session).await,
+        None => tell_servers(session),
+    };
     tell_postgres(session);
     tell_open_files(session);
     let port = tell_ports(session);
     tell_timers(session).await;
+    tell_unhealed(session);
     Ok(match server && port {
         true => Exit::Pass,
         false => Exit::Environment,
     })
+}
+
+/// Tells of the Redis that was named, and whether a run could use it.
+async fn tell_external(external: &External, session: &Session) -> bool {
+    let seen = external.look(&[]).await;
+    session.say(&match &seen {
+        Ok(outside) => format!("server      {}", outside.version()),
+        Err(why) => format!("server      {why}"),
+    });
+    seen.is_ok()
 }
 
 /// Tells which servers there are, and whether a run would find one.

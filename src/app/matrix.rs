@@ -13,7 +13,7 @@ use super::trial::{PLAN, conduct, new_folder};
 use crate::plan::{Overrides, Plan};
 use crate::report::{Report, matrix as table};
 use crate::scenario::Scenario;
-use crate::topology::Binary;
+use crate::topology::Origin;
 use crate::verdict::Exit;
 
 /// What a matrix is asked for.
@@ -42,13 +42,13 @@ pub async fn matrix(
     session: &Session,
 ) -> Result<Exit, Failure> {
     let scenarios = match request.scenarios.as_slice() {
-        [] => all_built_in()?,
+        [] => possible(all_built_in()?, flags),
         named => scenarios(named)?,
     };
     let mut cells = cells(&scenarios, &request.locks, flags)?;
     session.check_outputs()?;
     let all = cells.iter().flat_map(|cell| &cell.plans);
-    let binary = session.server(all).await?;
+    let origin = session.server(all).await?;
     let folder = match &request.resume {
         Some(folder) => folder.clone(),
         None => new_folder(&session.out, "matrix", flags.seed.unwrap_or(1))?,
@@ -60,7 +60,7 @@ pub async fn matrix(
         progress: false,
         ..session.clone()
     };
-    let reports = run(cells, request.jobs, &binary, &quiet).await?;
+    let reports = run(cells, request.jobs, &origin, &quiet).await?;
     session.say(&table::table(&reports));
     session.say(&format!("files     {}", folder.display()));
     session.publish(&reports)?;
@@ -68,6 +68,30 @@ pub async fn matrix(
         Some(signal) => Exit::Interrupted(signal),
         None => worst(&reports),
     })
+}
+
+/// Those of some scenarios that nobody named which can be run at the user's own Redis, if one is to
+/// be used. Tells which are left out.
+fn possible(scenarios: Vec<Scenario>, flags: &Overrides) -> Vec<Scenario> {
+    let Some(external) = &flags.external else {
+        return scenarios;
+    };
+    let fits = |scenario: &Scenario| {
+        let plan = Plan::resolve(scenario, flags, &scenario.lock, scenario.seed);
+        external.misfits(&plan).is_empty()
+    };
+    let (fit, unfit): (Vec<_>, Vec<_>) = scenarios.into_iter().partition(fits);
+    if !unfit.is_empty() {
+        use std::io::Write;
+        let unfit: Vec<&str> = unfit.iter().map(|unfit| unfit.name.as_str()).collect();
+        // Nobody may listen, which is no reason to stop.
+        let _ = writeln!(
+            anstream::stderr(),
+            "left out, for their faults cannot be made at an external Redis as it was named: {}",
+            unfit.join(", ")
+        );
+    }
+    fit
 }
 
 /// All cells, their folders within the matrix's.
@@ -79,7 +103,7 @@ fn cells(
     let mut cells = Vec::new();
     let locks = named_or_all(locks);
     for scenario in scenarios {
-        for lock in locks_for(scenario, &locks) {
+        for lock in locks_for(scenario, &locks, flags) {
             cells.push(Cell {
                 plans: plans(scenario, flags, &lock)?,
                 folder: Path::new(&scenario.name).join(lock),
@@ -99,7 +123,7 @@ fn cells(
 async fn run(
     cells: Vec<Cell>,
     jobs: usize,
-    binary: &Binary,
+    origin: &Origin,
     session: &Session,
 ) -> Result<Vec<Report>, Failure> {
     let mut progress = Progress::start(cells.len());
@@ -117,7 +141,7 @@ async fn run(
         if session.interrupted().is_some() {
             return Ok(None);
         }
-        let report = conduct(&cell.plans, binary, &cell.folder, session).await?;
+        let report = conduct(&cell.plans, origin, &cell.folder, session).await?;
         Ok(Some((at, report)))
     });
     let mut running = std::pin::pin!(stream::iter(running).buffer_unordered(jobs.max(1)));

@@ -15,11 +15,11 @@ pub async fn run(named: &[PathBuf], flags: &Overrides, session: &Session) -> Res
     let plans = |scenario| plans(scenario, flags, flags.lock(scenario));
     let all: Vec<_> = scenarios.iter().map(plans).collect::<Result<_, _>>()?;
     session.check_outputs()?;
-    let binary = session.server(all.iter().flatten()).await?;
+    let origin = session.server(all.iter().flatten()).await?;
     let mut reports = Vec::new();
     for (scenario, plans) in scenarios.iter().zip(all) {
         let folder = new_folder(&session.out, &scenario.name, plans[0].seed)?;
-        let report = conduct(&plans, &binary, &folder, session).await?;
+        let report = conduct(&plans, &origin, &folder, session).await?;
         session.say(&terminal::summary(&report));
         reports.push(report);
         if session.interrupted().is_some() {

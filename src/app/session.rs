@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::watch;
 
+use crate::fault;
 use crate::lock;
-use crate::plan::{Overrides, Plan};
+use crate::plan::{ExternalShape, Overrides, Plan};
 use crate::report::{Report, json, junit};
 use crate::scenario::{Scenario, Topology, Wait};
 use crate::store::StoreUrl;
-use crate::topology::{self, Binary};
+use crate::topology::{self, External, Origin};
 use crate::verdict::{Exit, Signal};
 
 /// What all commands share.
@@ -20,6 +21,8 @@ pub struct Session {
     pub redis_server: Option<PathBuf>,
     /// The PostgreSQL that was named, if one was.
     pub store_url: Option<StoreUrl>,
+    /// The Redis of the user's own that was named, if one was.
+    pub external: Option<External>,
     /// The folder for reports.
     pub out: PathBuf,
     /// Where the JSON document goes, if anywhere.
@@ -81,20 +84,27 @@ impl Failure {
 }
 
 impl Session {
-    /// The server for some plans: the one that was named, or the first on PATH; prepared for what
-    /// their faults do to it, before anything runs.
+    /// Where the servers of some plans come from: the user's own Redis that was named, after a look at
+    /// it; else the binary that was named, or the first on PATH, prepared for what their faults do to
+    /// it, before anything runs.
     pub(super) async fn server(
         &self,
-        mut plans: impl Iterator<Item = &Plan>,
-    ) -> Result<Binary, Failure> {
-        let binary = topology::find(self.redis_server.as_deref()).map_err(Failure::environment)?;
-        match plans.any(Plan::moves_clocks) {
-            true => binary
-                .with_own_wall_clock()
-                .await
-                .map_err(Failure::environment),
-            false => Ok(binary),
+        plans: impl Iterator<Item = &Plan>,
+    ) -> Result<Origin, Failure> {
+        let plans: Vec<&Plan> = plans.collect();
+        if let Some(external) = &self.external {
+            let outside = (external.look(&plans).await).map_err(Failure::environment)?;
+            let commands = fault::commands(&plans);
+            let may = outside.may(&commands).await;
+            may.map_err(Failure::environment)?;
+            return Ok(Origin::External(outside));
         }
+        let binary = topology::find(self.redis_server.as_deref()).map_err(Failure::environment)?;
+        let binary = match plans.into_iter().any(Plan::moves_clocks) {
+            true => binary.with_own_wall_clock().await,
+            false => Ok(binary),
+        };
+        binary.map(Origin::Own).map_err(Failure::environment)
     }
 
     /// The signal that has come, if one has.
@@ -209,21 +219,44 @@ pub(super) fn plans(
         )));
     }
     let entry = lock::find(lock);
+    if let (Some(external), true) = (&flags.external, entry.is_some_and(|entry| entry.quorum))
+        && !external.has_quorum()
+    {
+        return Err(Failure::usage(format!(
+            "{}: {lock} is a lock on a majority: name three servers or more, each by a `--url` of its \
+             own",
+            scenario.file
+        )));
+    }
     let seeds = flags.seeds(scenario).into_iter();
     let plans = seeds.map(|seed| {
         let mut plan = Plan::resolve(scenario, flags, lock, seed);
         let Some(entry) = entry else {
             return plan;
         };
-        plan.topology = match (entry.quorum, plan.topology) {
-            (true, Topology::Single | Topology::Sentinel { .. }) => QUORUM,
-            (false, Topology::Quorum { .. }) => Topology::Single,
-            (_, asked) => asked,
+        plan.topology = match (flags.external, entry.quorum, plan.topology) {
+            (Some(external), quorum, _) => external.topology(quorum),
+            (None, true, Topology::Single | Topology::Sentinel { .. }) => QUORUM,
+            (None, false, Topology::Quorum { .. }) => Topology::Single,
+            (None, _, asked) => asked,
         };
         plan.guard = entry.guard.unwrap_or(plan.guard);
         plan
     });
-    Ok(plans.collect())
+    let plans: Vec<Plan> = plans.collect();
+    if let (Some(external), Some(plan)) = (&flags.external, plans.first()) {
+        fits(external, plan, &scenario.file)?;
+    }
+    Ok(plans)
+}
+
+/// Says what of a plan cannot be done at a user's own Redis. The plan came from this file.
+pub(super) fn fits(external: &ExternalShape, plan: &Plan, file: &str) -> Result<(), Failure> {
+    let misfits = external.misfits(plan);
+    match misfits.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("{file}: {}", misfits.join("\n  and ")))),
+    }
 }
 
 /// Whether a lock has the wait policy that a scenario asks for.
@@ -232,21 +265,27 @@ fn waits_as_asked(scenario: &Scenario, lock: &str) -> bool {
     !matches!(scenario.wait, Wait::WakeUp { .. }) || wakes()
 }
 
-/// Those of some locks that a scenario is about, and whose waiters wait as it asks. Tells which are
-/// left out for their waiting.
-pub(super) fn locks_for(scenario: &Scenario, of: &[String]) -> Vec<String> {
+/// Those of some locks that a scenario is about, and whose waiters wait as it asks, where there are
+/// servers enough for them. Tells which are left out, and why.
+pub(super) fn locks_for(scenario: &Scenario, of: &[String], flags: &Overrides) -> Vec<String> {
     let about = |lock: &&String| scenario.locks.is_empty() || scenario.locks.contains(*lock);
     let about = of.iter().filter(about).cloned();
     let (fit, unfit): (Vec<_>, Vec<_>) = about.partition(|lock| waits_as_asked(scenario, lock));
-    if !unfit.is_empty() {
-        let (name, unfit) = (&scenario.name, unfit.join(", "));
-        // Nobody may listen, which is no reason to stop.
-        let _ = writeln!(
-            anstream::stderr(),
-            "{name}: left out, for they wake nobody (`wake_up_within`): {unfit}"
-        );
-    }
+    leave_out(scenario, &unfit, "they wake nobody (`wake_up_within`)");
+    let quorum = |lock: &String| lock::find(lock).is_some_and(|entry| entry.quorum);
+    let few = flags.external.is_some_and(|external| !external.has_quorum());
+    let (unfit, fit): (Vec<_>, Vec<_>) = fit.into_iter().partition(|lock| few && quorum(lock));
+    leave_out(scenario, &unfit, "they need three servers (`--url`) or more");
     fit
+}
+
+/// Tells which locks a scenario is not run with.
+fn leave_out(scenario: &Scenario, locks: &[String], why: &str) {
+    if !locks.is_empty() {
+        let (name, locks) = (&scenario.name, locks.join(", "));
+        // Nobody may listen, which is no reason to stop.
+        let _ = writeln!(anstream::stderr(), "{name}: left out, for {why}: {locks}");
+    }
 }
 
 /// The locks that were named, or else all.

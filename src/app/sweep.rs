@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::report::experiment::{Row, Setting};
 use crate::report::{Experiment, Report, json};
 use crate::scenario::Scenario;
-use crate::topology::Binary;
+use crate::topology::Origin;
 
 /// The file with an experiment's document.
 const EXPERIMENT: &str = "experiment.json";
@@ -83,18 +83,18 @@ pub(super) async fn sweep(
 ) -> Result<Done, Failure> {
     session.check_outputs()?;
     let all = series.iter().flat_map(|series| &series.plans);
-    let binary = session.server(all).await?;
+    let origin = session.server(all).await?;
     let first = series.iter().find_map(|series| series.plans.first());
     let first = first.ok_or_else(|| Failure::usage("no trial was asked for"))?;
     let folder = new_folder(&session.out, name, first.seed)?;
     if session.progress {
         warn_of_jitter(first).await;
     }
-    let reports = run(name, todo(&series, &folder), jobs, &binary, session).await?;
+    let reports = run(name, todo(&series, &folder), jobs, &origin, session).await?;
     let rows = rows(&series, &reports);
     let experiment = Experiment {
         interrupted: session.interrupted(),
-        ..Experiment::new(name, &scenario.name, first, &binary.version, rows)
+        ..Experiment::new(name, &scenario.name, first, origin.version(), rows)
     };
     let document = json::render_experiment(&experiment);
     write(&folder.join(EXPERIMENT), &document)?;
@@ -108,7 +108,7 @@ async fn run(
     name: &str,
     todo: Vec<Todo<'_>>,
     jobs: usize,
-    binary: &Binary,
+    origin: &Origin,
     session: &Session,
 ) -> Result<Vec<(usize, Report)>, Failure> {
     let mut progress = Progress::start(name.to_owned(), todo.len(), session.progress);
@@ -122,7 +122,7 @@ async fn run(
             return Ok(None);
         }
         let plans = std::slice::from_ref(todo.plan);
-        let report = conduct(plans, binary, &todo.folder, &quiet).await?;
+        let report = conduct(plans, origin, &todo.folder, &quiet).await?;
         Ok(Some((todo.row, report)))
     });
     let mut running = std::pin::pin!(stream::iter(running).buffer_unordered(jobs.max(1)));

@@ -18,7 +18,7 @@ use crate::report::{Report, Trial, hgrm, json, junit};
 use crate::run;
 use crate::store::{Database, Ledger};
 use crate::summary::Summary;
-use crate::topology::{Binary, Servers};
+use crate::topology::{Origin, Servers};
 use crate::verdict::Verdict;
 use crate::workload;
 
@@ -58,17 +58,14 @@ pub(super) fn new_folder(out: &Path, scenario: &str, seed: u64) -> Result<PathBu
 /// ends the trial that is running and leaves out the rest.
 pub(super) async fn conduct(
     plans: &[Plan],
-    binary: &Binary,
+    origin: &Origin,
     folder: &Path,
     session: &Session,
 ) -> Result<Report, Failure> {
     let [first, ..] = plans else {
         return Err(Failure::usage("no trial was asked for"));
     };
-    let binary = match plans.iter().any(Plan::moves_clocks) {
-        true => binary.clone(),
-        false => binary.with_the_true_clock(),
-    };
+    let origin = origin.for_plans(plans);
     let database = Database::raise(first.store, session.store_url.as_ref());
     let database = database.await.map_err(Failure::environment)?;
     if session.progress {
@@ -84,7 +81,7 @@ pub(super) async fn conduct(
             _ => folder.join(format!("seed-{}", plan.seed)),
         };
         let under = Under {
-            binary: &binary,
+            origin: &origin,
             database: &database,
         };
         let (trial, judgement) = one(plan, &under, &folder, session, &mut progress).await?;
@@ -97,7 +94,7 @@ pub(super) async fn conduct(
     }
     drop(progress);
     database.stop().await;
-    let mut report = merge(first, &binary.version, &judged, trials);
+    let mut report = merge(first, origin.version(), &judged, trials);
     // Also when the signal came too late to cut a trial short: it is why the rest was left out.
     report.interrupted = report.interrupted.or(session.interrupted());
     leave(folder, &report)?;
@@ -146,7 +143,7 @@ impl Sink {
 
 /// What trials are run with.
 struct Under<'a> {
-    binary: &'a Binary,
+    origin: &'a Origin,
     database: &'a Database,
 }
 
@@ -161,43 +158,57 @@ async fn one(
         .map_err(|why| Failure::environment(format!("{}: {why}", folder.display())))?;
     let text = serde_json::to_string_pretty(plan).map_err(Failure::environment)?;
     write(&folder.join(PLAN), &(text + "\n"))?;
-    let header = header(plan, under.binary);
+    let raised = under.origin.raise(plan).await;
+    let mut servers = raised.map_err(Failure::environment)?;
+    let ran = at_servers(plan, under, &mut servers, folder, session, progress).await;
+    for left in servers.stop().await {
+        // Nobody may listen any more, which is no reason to panic.
+        let _ = writeln!(anstream::stderr(), "warning: {left}");
+    }
+    ran
+}
+
+async fn at_servers(
+    plan: &Plan,
+    under: &Under<'_>,
+    servers: &mut Servers,
+    folder: &Path,
+    session: &Session,
+    progress: &mut Progress,
+) -> Result<(Trial, Judgement), Failure> {
+    let reach = servers.reach();
+    let header = header(plan, under.origin, reach.key_names(&plan.workload));
     let sink = Sink {
         writer: Writer::create(&folder.join(HISTORY), &header).map_err(Failure::environment)?,
         judge: Judge::new(plan, header.keys.len()),
         summary: Summary::default(),
         violations: progress.violations(),
     };
-    let (workers, links) = (plan.connections(), plan.needs_link());
-    let mut server = Servers::raise(under.binary, plan.topology, workers, links)
-        .await
-        .map_err(Failure::environment)?;
-    let redis = server.reach().servers().into_iter().next();
-    let opened = under.database.open(plan, folder, redis).await;
+    let redis = reach.servers().into_iter().next();
+    let opened = (under.database.open(plan, folder, redis, reach.prefix())).await;
     let opened = opened.map_err(Failure::environment)?;
     let (recorder, drain) = recorder::start(Clock::start(), sink, Sink::take);
-    let running = run::run(
-        plan,
-        &mut server,
-        opened.store(),
-        recorder,
-        session.interrupt.clone(),
-    );
+    let interrupt = session.interrupt.clone();
+    let running = run::run(plan, servers, opened.store(), recorder, interrupt);
     let ran = while_showing(running, progress).await;
     let sink = drain.close();
     let ledger = opened.keep(folder).await;
     let closed = opened.close().await;
-    let log = server.log();
-    server.stop().await;
+    let log = servers.log();
+    // A user's servers have told us none.
+    let keep_log = || match log.is_empty() {
+        true => Ok(()),
+        false => write(&folder.join(SERVER_LOG), &log),
+    };
     if let Err(why) = ran {
-        write(&folder.join(SERVER_LOG), &log)?;
+        keep_log()?;
         return Err(Failure::environment(why));
     }
     sink.writer.finish().map_err(Failure::environment)?;
     let ledger = match (ledger, closed) {
         (Ok(ledger), Ok(())) => ledger,
         (Err(why), _) | (_, Err(why)) => {
-            write(&folder.join(SERVER_LOG), &log)?;
+            keep_log()?;
             return Err(Failure::environment(why));
         }
     };
@@ -205,21 +216,18 @@ async fn one(
     let hgrm = hgrm::render(&sink.summary.lock_wait);
     write(&folder.join("latency.hgrm"), &hgrm)?;
     if judgement.lock.and(judgement.business) != Verdict::Pass {
-        write(&folder.join(SERVER_LOG), &log)?;
+        keep_log()?;
     }
     Ok((trial, judgement))
 }
 
 /// The first line of a trial's history.
-fn header<'a>(plan: &'a Plan, binary: &Binary) -> Header<&'a Plan> {
+fn header<'a>(plan: &'a Plan, origin: &Origin, keys: Vec<String>) -> Header<&'a Plan> {
     let items = 0..workload::items(&plan.workload);
     Header {
         schema_version: SCHEMA_VERSION,
-        server: binary.version.clone(),
-        keys: (items
-            .clone()
-            .map(|item| workload::key_name(&plan.workload, item)))
-        .collect(),
+        server: origin.version().to_owned(),
+        keys,
         items: items
             .map(|item| workload::item_name(&plan.workload, item))
             .collect(),

@@ -5,10 +5,11 @@
 //! answered, a promoted server) makes both worthless, until somebody gets in.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::finding::{Cause, Finding, Findings, Property, Role, Witness};
 use super::scene::{HEARSAY, Scene};
-use super::{Check, Entry};
+use super::{Check, Entry, Outcome};
 use crate::clock::Time;
 use crate::history::OpId;
 use crate::history::event::{Event, GiveUp, Kind, Release, ServerDid};
@@ -30,6 +31,9 @@ pub(super) const ENTRY: Entry = Entry {
             kept: HashMap::new(),
             others: HashMap::new(),
             suspected: Vec::new(),
+            untold: None,
+            now: Time::default(),
+            missed: 0,
         })
     },
 };
@@ -51,6 +55,12 @@ struct Unheard {
     others: HashMap<u32, Time>,
     /// Refusals that wait for the answers of those who were asking at the time, at most one a key.
     suspected: Vec<(u32, Finding)>,
+    /// Why the server tells nothing of its keys, if it does not.
+    untold: Option<String>,
+    /// The time of the last event.
+    now: Time,
+    /// How often its word that a lease ran out would have told whether somebody kept the lock.
+    missed: u64,
 }
 
 /// An acquire that was not answered.
@@ -80,6 +90,7 @@ struct Kept {
 impl Check for Unheard {
     fn event(&mut self, event: &Event, scene: &mut Scene, out: &mut Findings) {
         let at = event.at_ns;
+        self.now = at;
         match &event.event {
             Kind::AcquireUnknown { op, .. } => self.unanswered(*op, at, scene),
             Kind::GaveUp { op, why } => self.gave_up(*op, *why, at, scene),
@@ -92,10 +103,25 @@ impl Check for Unheard {
                 key,
                 did: ServerDid::Expired,
             } => self.ran_out(*key, vacant_since(*key, scene), at, scene, out),
+            Kind::Untold { why } => self.untold = Some(why.clone()),
             _ => {}
         }
         if !self.suspected.is_empty() {
             self.settle(scene, out);
+        }
+    }
+
+    fn end(&mut self, _: &Outcome<'_>, scene: &Scene, out: &mut Findings) {
+        let keys: Vec<u32> = self.kept.keys().copied().collect();
+        for key in keys {
+            self.miss(key, vacant_since(key, scene), self.now, scene);
+        }
+        if let Some(why) = self.untold.as_ref().filter(|_| self.missed > 0) {
+            let missed = self.missed;
+            out.doubt(format!(
+                "{missed} times nobody knows whether who was not answered and gave up has kept the \
+                 lock: the server tells nothing of its keys: {why}"
+            ));
         }
     }
 }
@@ -188,6 +214,7 @@ impl Unheard {
         let (key, asked) = (operation.key, operation.asked.unwrap_or(at));
         let vacant_since = scene.key(key).and_then(|key| key.was_vacant_since);
         self.ran_out(key, vacant_since, at, scene, out);
+        self.miss(key, vacant_since, at, scene);
         // Who was to have it before does not have it now; but an owner may have it twice.
         (self.unsure).retain(|asked| asked.key != key || asked.op == op);
         self.kept.remove(&key);
@@ -290,10 +317,7 @@ impl Unheard {
         let Some((kept, vacant_since)) = self.keeper(key, scene).zip(vacant_since) else {
             return;
         };
-        // Not the lease of the one before, of which the server may tell a little late.
-        let asked = kept.asked().unwrap_or(kept.since);
-        let first = asked.plus(ttl * 9 / 10);
-        let first = first.max(kept.since.max(vacant_since).plus(HEARSAY));
+        let first = kept.may_end(vacant_since, ttl);
         let expired = scene.expired_within(key, (first, by));
         // Who has been asking for so long may have been granted it, and not heard.
         let unheard = Time(by.0.saturating_sub(crate::clock::nanos(ttl / 2)));
@@ -302,6 +326,17 @@ impl Unheard {
         }
         kept.told = true;
         out.add(kept.finding(by, "its lease has run out"));
+    }
+
+    /// Nobody told whether a lease of nobody's had run out by then. A lock that was free sooner than
+    /// one could has not been kept.
+    fn miss(&mut self, key: u32, vacant_since: Option<Time>, by: Time, scene: &Scene) {
+        let silent = self.untold.is_some();
+        let kept = self.keeper(key, scene).filter(|_| silent);
+        let missed = kept
+            .zip(vacant_since)
+            .is_some_and(|(kept, since)| by >= kept.may_end(since, scene.ttl()));
+        self.missed += u64::from(missed);
     }
 }
 
@@ -313,6 +348,14 @@ impl Kept {
     /// When the first one of them asked; none if all of them surely do not have it.
     fn asked(&self) -> Option<Time> {
         self.by.iter().map(|(asked, _)| asked.asked).min()
+    }
+
+    /// When a lease that one of them has may run out first: not the lease of the one before, of which
+    /// the server may tell a little late.
+    fn may_end(&self, vacant_since: Time, ttl: Duration) -> Time {
+        let asked = self.asked().unwrap_or(self.since);
+        let first = asked.plus(ttl * 9 / 10);
+        first.max(self.since.max(vacant_since).plus(HEARSAY))
     }
 
     fn finding(&self, at_ns: Time, then: &str) -> Finding {

@@ -10,6 +10,7 @@ use crate::lock;
 use crate::plan::Overrides;
 use crate::scenario::{Mistake, Store};
 use crate::store::StoreUrl;
+use crate::topology::External;
 
 #[derive(Debug, Args)]
 pub(super) struct PlanFlags {
@@ -134,8 +135,12 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 impl PlanFlags {
-    /// What is overridden, where a store was named by its URL, too.
-    pub(super) fn overrides(self, named: Option<&StoreUrl>) -> Result<Overrides, Failure> {
+    /// What is overridden, where a store or a Redis was named by its URL, too.
+    pub(super) fn overrides(
+        self,
+        named: Option<&StoreUrl>,
+        external: Option<&External>,
+    ) -> Result<Overrides, Failure> {
         let store = self.store.map(|flag| match flag {
             StoreFlag::Sqlite => Store::Sqlite,
             StoreFlag::Postgres => Store::Postgres,
@@ -156,6 +161,7 @@ impl PlanFlags {
             operations: self.operations,
             duration: self.duration,
             store,
+            external: external.map(External::shape),
             ..Overrides::default()
         })
     }

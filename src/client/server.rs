@@ -115,6 +115,23 @@ impl Sentinels {
         Ok(told.map(|(host, port)| Place { host, port }))
     }
 
+    /// Which of some keys a primary holds, as far as it answers.
+    pub async fn held(&self, primary: &Place, keys: &[String]) -> Vec<u32> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(SENTINEL))
+            .set_response_timeout(Some(SENTINEL));
+        let Ok(mut conn) = connect(primary, &self.access, &config).await else {
+            return Vec::new();
+        };
+        let mut ask = redis::pipe();
+        for key in keys {
+            ask.exists(key);
+        }
+        let held: Vec<bool> = ask.query_async(&mut conn).await.unwrap_or_default();
+        let held = held.into_iter().zip(0u32..);
+        held.filter_map(|(held, key)| held.then_some(key)).collect()
+    }
+
     /// Connects to the primary: one that takes the connection, and says itself that it is one.
     async fn connect(
         &self,
@@ -179,6 +196,11 @@ impl Server {
             Server::At(_, access) => access,
             Server::Primary(sentinels) => &sentinels.access,
         }
+    }
+
+    /// The same behind a link at this address.
+    pub fn behind(&self, link: SocketAddr) -> Server {
+        Server::At(link.into(), Arc::new(self.access().in_the_clear()))
     }
 
     /// Connects.

@@ -21,8 +21,12 @@ pub(super) async fn strike(blow: &Blow) -> Option<String> {
     let conn = open(&blow.node, ANSWER).await?;
     let before = held(&conn, &blow.faults.keys).await?;
     let evicted = evicted(&conn).await?;
-    set(&conn, "maxmemory-policy", "allkeys-lru").await?;
-    set(&conn, "maxmemory", "1").await?;
+    let settings = &blow.node.settings;
+    let full = async {
+        settings.change("maxmemory-policy", "allkeys-lru").await?;
+        settings.change("maxmemory", "1").await
+    };
+    let full = full.await;
     // One command and not a transaction, which is refused by a server without memory.
     let keys: Vec<&str> = blow.faults.keys.iter().map(String::as_str).collect();
     let exist = [&["EXISTS"], keys.as_slice()].concat();
@@ -31,10 +35,13 @@ pub(super) async fn strike(blow: &Blow) -> Option<String> {
             tokio::time::sleep(LOOK).await;
         }
     };
-    let gone = tokio::time::timeout(ANSWER, gone).await;
-    set(&conn, "maxmemory", "0").await?;
-    set(&conn, "maxmemory-policy", "noeviction").await?;
-    gone.ok()?;
+    let gone = match full {
+        Ok(()) => tokio::time::timeout(ANSWER, gone).await.ok(),
+        Err(_) => None,
+    };
+    settings.restore("maxmemory").await.ok()?;
+    settings.restore("maxmemory-policy").await.ok()?;
+    gone?;
     let keys: Vec<u32> = before.iter().map(|(key, _)| *key).collect();
     let (node, name) = (blow.node.address(), blow.name(&keys)?);
     let now = self::evicted(&conn).await?;
@@ -44,10 +51,6 @@ pub(super) async fn strike(blow: &Blow) -> Option<String> {
             now - evicted
         )
     })
-}
-
-async fn set(conn: &Conn, option: &str, value: &str) -> Option<String> {
-    ask(conn, &["CONFIG", "SET", option, value]).await
 }
 
 async fn evicted(conn: &Conn) -> Option<u64> {

@@ -14,6 +14,7 @@ mod lose_reply;
 mod lost_grant;
 mod node;
 mod on_links;
+mod permission;
 mod quorum;
 mod refuse;
 mod refuse_writes;
@@ -21,6 +22,8 @@ mod reset;
 mod restart;
 mod script_flush;
 mod stop_server;
+
+pub use permission::commands;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +37,6 @@ use crate::link::Guard;
 use crate::plan::Plan;
 use crate::scenario::{At, Fault, How, Point};
 use crate::topology::Reach;
-use crate::workload;
 
 /// The instances of a run, as far as a fault may touch them.
 pub trait Instances: Send + Sync {
@@ -110,8 +112,7 @@ impl Faults {
         reach: Reach,
         recorder: Recorder,
     ) -> Arc<Faults> {
-        let keys =
-            (0..workload::keys(&plan.workload)).map(|key| workload::key_name(&plan.workload, key));
+        let keys = reach.key_names(&plan.workload);
         Arc::new(Faults {
             plan: plan.faults.clone(),
             reached: Default::default(),
@@ -121,7 +122,7 @@ impl Faults {
             instances,
             reach,
             lock: plan.lock.kind.clone(),
-            keys: keys.collect(),
+            keys,
             prepared: Mutex::default(),
             losing: Mutex::default(),
             struck: watch::Sender::new(0),

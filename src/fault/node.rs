@@ -84,7 +84,7 @@ pub(super) async fn open(node: &Machine, within: Duration) -> Option<Conn> {
         connect: ANSWER,
         response: within,
     };
-    Conn::open(node.own, patience).await.ok()
+    Conn::open(node.itself(), patience).await.ok()
 }
 
 /// Asks, and gives the answer, if there is one.

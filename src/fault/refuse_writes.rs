@@ -15,15 +15,19 @@ pub(super) const ENTRY: Entry = Entry {
     about: "every server refuses writes with an error for a while (`for = \"8s\"`)",
 };
 
+/// The setting by which they do: how many replicas a write needs, of which they have fewer.
+const SETTING: &str = "min-replicas-to-write";
+
 /// Tells the servers now, and tells them otherwise later.
 pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
-    let faults = Arc::clone(faults);
-    tokio::spawn(async move {
+    let of = Arc::clone(faults);
+    faults.beside(async move {
+        let faults = of;
         let wanted = Duration::from_nanos(for_ns);
         faults.began(fault, format!("servers refuse writes for {wanted:?}"));
         let mut refused = Vec::new();
         for node in &faults.reach.nodes {
-            refused.extend(refuse(node, 1).await);
+            refused.extend(refuse(node, &faults.reach.probe()).await);
         }
         if refused.len() == faults.reach.nodes.len() {
             faults.landed(
@@ -33,22 +37,20 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
         }
         tokio::time::sleep(wanted).await;
         for node in &faults.reach.nodes {
-            refuse(node, 0).await;
+            // What cannot be restored now is restored when the run ends, or told.
+            let _ = node.settings.restore(SETTING).await;
         }
         faults.ended(fault);
     });
 }
 
-/// Sets how many replicas a write needs, of which there are none. Tells the error that a write is
-/// answered with then.
-async fn refuse(node: &Machine, replicas: u32) -> Option<String> {
+/// Has a server need more replicas than it has. Tells the error that a write is answered with then.
+async fn refuse(node: &Machine, probe: &str) -> Option<String> {
+    node.settings.change(SETTING, "1000").await.ok()?;
     let conn = open(node, ANSWER).await?;
-    let mut set = redis::cmd("CONFIG");
-    set.arg("SET").arg("min-replicas-to-write").arg(replicas);
-    let _: Outcome<()> = conn.call(&set).await;
-    let mut probe = redis::cmd("SET");
-    probe.arg("oversold:probe").arg(1).arg("PX").arg(1);
-    match conn.call::<()>(&probe).await {
+    let mut set = redis::cmd("SET");
+    set.arg(probe).arg(1).arg("PX").arg(1);
+    match conn.call::<()>(&set).await {
         Outcome::Refused(error) => Some(error),
         _ => None,
     }

@@ -206,6 +206,12 @@ pub enum Kind {
         /// What happened to it.
         did: ServerDid,
     },
+    /// A server tells nothing of its keys in this run: there will be no [`Kind::Server`]. (Older
+    /// readers of the format do not know it.)
+    Untold {
+        /// Why, and of which server.
+        why: String,
+    },
     /// A replica became the primary. (Only where there are replicas; older readers of the format
     /// do not know it.)
     Promoted {

@@ -15,13 +15,16 @@ use super::freeze::{Alive, End, Life};
 use super::instance::{Instance, Shared, lock_of};
 use super::lag;
 use super::load::Load;
-use crate::client::{self, Conn, Outcome, Patience, Server};
+use super::rehearsal;
+use crate::client::{self, Conn, Outcome, Patience, Sentinels, Server};
+use crate::clock::Clock;
 use crate::fault::{Faults, Instances};
 use crate::history::Recorder;
 use crate::history::event::{Kind, Stop};
+use crate::lock::Lock;
 use crate::plan::Plan;
 use crate::store::Store;
-use crate::topology::{Group, Reach, Servers};
+use crate::topology::{Group, Reach, Servers, missing};
 use crate::verdict::Signal;
 use crate::workload;
 
@@ -45,6 +48,18 @@ pub enum RunError {
     /// A worker could not connect.
     #[error("cannot connect to {0}: {1}")]
     Connect(Server, String),
+    /// The user's own Redis does not allow what the lock does.
+    #[error("the lock {lock} may not do this at {place}: {why}\n  grant it there: `ACL SETUSER USER {missing}`")]
+    Forbidden {
+        /// The lock.
+        lock: String,
+        /// The server.
+        place: Server,
+        /// What the server said.
+        why: String,
+        /// What to grant.
+        missing: String,
+    },
 }
 
 struct Lives(Vec<Arc<Life>>);
@@ -73,11 +88,15 @@ pub async fn run(
 ) -> Result<(), RunError> {
     let lock = lock_of(plan).ok_or_else(|| RunError::NoSuchLock(plan.lock.kind.clone()))?;
     let items = workload::items(&plan.workload);
-    let keys: Vec<String> = (0..workload::keys(&plan.workload))
-        .map(|key| workload::key_name(&plan.workload, key))
-        .collect();
     let reach = servers.reach();
+    let keys = reach.key_names(&plan.workload);
     let nodes = connect(plan, &reach.servers()).await?;
+    if let Some(stay) = &reach.stay {
+        rehearse(plan, &*lock, &nodes, &reach, recorder.clock()).await?;
+        if let Some(why) = stay.untold.clone() {
+            recorder.record(Kind::Untold { why });
+        }
+    }
     let lives: Vec<_> = (0..plan.load.instances).map(|_| Life::new()).collect();
     let faults = Faults::new(
         plan,
@@ -97,8 +116,15 @@ pub async fn run(
     });
     let mut beside = JoinSet::new();
     beside.spawn(lag::watch(shared.recorder.clone(), plan.ttl()));
+    // Servers that tell nothing need no listener.
+    let telling = reach.stay.as_ref().is_none_or(|stay| stay.untold.is_none());
     for server in reach.servers_themselves() {
-        beside.spawn(listen(Arc::clone(&shared), server));
+        if let (Server::Primary(sentinels), None) = (&server, &reach.group) {
+            beside.spawn(watch_sentinels(Arc::clone(&shared), Arc::clone(sentinels)));
+        }
+        if telling {
+            beside.spawn(listen(Arc::clone(&shared), server));
+        }
     }
     if let Some(group) = &reach.group {
         beside.spawn(watch_promotions(Arc::clone(&shared), Arc::clone(group)));
@@ -126,6 +152,27 @@ pub async fn run(
         Err(error) => Kind::KeysUnseen { error },
     });
     Ok(())
+}
+
+/// Has the lock do once what it does, at a user's own Redis.
+async fn rehearse(
+    plan: &Plan,
+    lock: &dyn Lock,
+    nodes: &[Arc<[Conn]>],
+    reach: &Reach,
+    clock: Clock,
+) -> Result<(), RunError> {
+    let place = reach.servers_themselves().into_iter().next();
+    let (Some(nodes), Some(place)) = (nodes.first(), place) else {
+        return Ok(());
+    };
+    let rehearsed = rehearsal::rehearse(lock, nodes, reach.prefix(), clock).await;
+    rehearsed.map_err(|why| RunError::Forbidden {
+        lock: plan.lock.kind.clone(),
+        place,
+        missing: missing(&why, reach.prefix()).unwrap_or_default(),
+        why,
+    })
 }
 
 /// Every worker's own connections, one to each node, made at a pace that the servers can follow.
@@ -338,4 +385,26 @@ async fn watch_promotions(shared: Arc<Shared>, group: Arc<Group>) {
         });
     });
     watching.await;
+}
+
+/// Records when Sentinels of a user's own name another primary, with the keys that it holds then. It
+/// may have been one for a moment by then: what it was granted meanwhile is among them.
+async fn watch_sentinels(shared: Arc<Shared>, sentinels: Arc<Sentinels>) {
+    let (keys, recorder) = (shared.keys.clone(), shared.recorder.clone());
+    drop(shared);
+    let mut last = None;
+    loop {
+        let now = sentinels.primary().await;
+        if let Some(place) = now.filter(|now| last.as_ref() != Some(now)) {
+            if last.is_some() {
+                let held = sentinels.held(&place, &keys).await;
+                recorder.record(Kind::Promoted {
+                    server: place.to_string(),
+                    held,
+                });
+            }
+            last = Some(place);
+        }
+        tokio::time::sleep(LISTEN_AGAIN).await;
+    }
 }

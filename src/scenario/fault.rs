@@ -72,22 +72,6 @@ pub enum How {
 }
 
 impl How {
-    /// Whether it is done by a link in front of each server.
-    pub fn needs_link(self) -> bool {
-        match self {
-            How::LoseReply { .. }
-            | How::CutOff { .. }
-            | How::Delay { .. }
-            | How::Reset { .. }
-            | How::Refuse { .. } => true,
-            How::Freeze { .. }
-            | How::Crash
-            | How::RefuseWrites { .. }
-            | How::LostGrant
-            | How::Server { .. } => false,
-        }
-    }
-
     /// The same on another scale of time.
     pub fn scaled(self, scale: f64) -> How {
         let scaled = |ns: u64| (ns as f64 * scale).round() as u64;

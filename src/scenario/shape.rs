@@ -27,6 +27,8 @@ pub struct Vocabulary {
 /// A scenario as written, in the incident's own units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
+    /// The file that it was read from, or whatever else names it.
+    pub file: String,
     /// Its name; report folders are named after it.
     pub name: String,
     /// One line on what it shows.
@@ -90,6 +92,11 @@ pub enum Topology {
         /// How many of them must follow closely for a write to be taken.
         min_replicas_to_write: u32,
     },
+    /// A user's own Redis, which is named when it is run.
+    External {
+        /// How many independent servers.
+        nodes: u32,
+    },
 }
 
 impl Topology {
@@ -97,7 +104,7 @@ impl Topology {
     pub fn nodes(self) -> u32 {
         match self {
             Topology::Single | Topology::Sentinel { .. } => 1,
-            Topology::Quorum { nodes } => nodes,
+            Topology::Quorum { nodes } | Topology::External { nodes } => nodes,
         }
     }
 }
@@ -277,7 +284,10 @@ impl Scenario {
         let scenario = tables::scenario(root, known);
         let problems = problems.sorted(unread);
         match scenario {
-            Some(scenario) if problems.is_empty() => Ok(scenario),
+            Some(scenario) if problems.is_empty() => Ok(Scenario {
+                file: name.to_owned(),
+                ..scenario
+            }),
             _ => Err(Invalid {
                 name: name.to_owned(),
                 text: text.to_owned(),

@@ -68,6 +68,7 @@ pub(super) fn scenario(root: Table<'_>, known: &Vocabulary) -> Option<Scenario> 
     let shows = shows.unwrap_or(Some(vec![]))?;
     let (store, guard) = store.unwrap_or(Some((Store::Sqlite, Guard::None)))?;
     Some(Scenario {
+        file: String::new(),
         name: name?,
         title: title.flatten().unwrap_or_default(),
         shows: Trap::ALL

@@ -5,8 +5,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
 
 use tokio_postgres::Config;
 
@@ -106,12 +104,13 @@ impl Database {
         }
     }
 
-    /// Opens the business of one trial, as it is before it.
+    /// Opens the business of one trial, as it is before it. Keys in Redis begin with `prefix`.
     pub async fn open(
         &self,
         plan: &Plan,
         folder: &Path,
         redis: Option<Server>,
+        prefix: &str,
     ) -> Result<Opened, StoreError> {
         let (workload, guard) = (&plan.workload, plan.guard);
         match self {
@@ -124,12 +123,12 @@ impl Database {
             Database::Redis => {
                 let nowhere = || StoreError("the run has no Redis to hold the store".to_owned());
                 let server = redis.ok_or_else(nowhere)?;
-                let prefix = format!("oversold:store:{}", own_name(plan));
+                let prefix = format!("{prefix}oversold:store:{}", topology::own_name(plan.seed));
                 let store = Redis::create(server, &prefix, workload, guard).await?;
                 Ok(Opened::Redis(Arc::new(store)))
             }
             Database::Postgres { at, .. } => {
-                let schema = format!("oversold_{}", own_name(plan));
+                let schema = format!("oversold_{}", topology::own_name(plan.seed));
                 let store = Postgres::create(at.0.clone(), &schema, workload, guard).await;
                 let help = |why| match self {
                     Database::Postgres { own: None, .. } => StoreError(format!(
@@ -149,15 +148,6 @@ impl Database {
             own.stop().await;
         }
     }
-}
-
-/// A name that no other trial has, of letters, digits and `_`.
-fn own_name(plan: &Plan) -> String {
-    static TRIALS: AtomicU64 = AtomicU64::new(0);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let (process, trial) = (std::process::id(), TRIALS.fetch_add(1, Ordering::Relaxed));
-    let began = now.unwrap_or_default().as_millis();
-    format!("{}_{began:x}_{process}_{trial}", plan.seed)
 }
 
 /// The store of one trial.

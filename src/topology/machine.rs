@@ -10,7 +10,9 @@ use tokio::sync::Notify;
 
 use super::process::{Process, kill_group, signal_group};
 use super::recipe::Recipe;
+use super::settings::Settings;
 use super::wall_clock;
+use crate::client::Server;
 use crate::link::Link;
 
 /// One server, with the link in front of it if it has one.
@@ -20,6 +22,10 @@ pub struct Machine {
     pub own: SocketAddr,
     /// The link in front of it.
     pub link: Option<Link>,
+    /// Those of its settings that a fault has changed.
+    pub settings: Arc<Settings>,
+    /// The same as where it listens, and how one gets in there.
+    itself: Server,
     // Weak, so that its folder goes with its topology.
     recipe: Weak<Recipe>,
     // A std mutex and not tokio's: it is held to look or to change, never across an await.
@@ -45,6 +51,8 @@ impl Machine {
         Machine {
             own: process.address,
             link,
+            settings: Arc::new(Settings::of(process.address.into(), None)),
+            itself: process.address.into(),
             recipe: Arc::downgrade(&process.recipe),
             life: Mutex::new(Life {
                 pid: process.pid(),
@@ -56,6 +64,29 @@ impl Machine {
         }
     }
 
+    /// A server that is somebody else's: nothing can be done to its process.
+    pub(super) fn of_a_user(
+        own: SocketAddr,
+        itself: Server,
+        link: Option<Link>,
+        settings: Arc<Settings>,
+    ) -> Machine {
+        Machine {
+            own,
+            link,
+            settings,
+            itself,
+            recipe: Weak::new(),
+            life: Mutex::new(Life {
+                pid: None,
+                meant: Arc::default(),
+                again: None,
+            }),
+            raised: Notify::new(),
+            over: AtomicBool::new(true),
+        }
+    }
+
     fn life(&self) -> MutexGuard<'_, Life> {
         self.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,6 +94,11 @@ impl Machine {
     /// Where it is reached, and known to others.
     pub fn address(&self) -> SocketAddr {
         self.link.as_ref().map_or(self.own, Link::address)
+    }
+
+    /// How it is asked past its link.
+    pub fn itself(&self) -> Server {
+        self.itself.clone()
     }
 
     /// Kills it for good, and with it all that was on its way to or from it, as when its host dies.
@@ -79,11 +115,12 @@ impl Machine {
     /// before.
     pub fn end(&self) -> bool {
         let life = self.life();
+        let Some(pid) = life.pid else { return false };
         if life.meant.swap(true, Ordering::AcqRel) {
             return false;
         }
         // Nobody has waited for it yet, so its number is still its own.
-        life.pid.into_iter().for_each(kill_group);
+        kill_group(pid);
         true
     }
 

@@ -66,6 +66,12 @@ pub enum StartError {
     /// The workers' sockets do not fit.
     #[error("{0}")]
     OpenFiles(String),
+    /// There is no link in front of a user's server.
+    #[error("no free port on 127.0.0.1 for a link: {0}")]
+    Link(io::Error),
+    /// The plan is about a user's own Redis, and none was named.
+    #[error("this plan was run at an external Redis: name it again, `--url redis://HOST:PORT`")]
+    NoUrl,
     /// Its wall clock cannot be moved here.
     #[error("the fault `clock-jump` cannot be made here: {0}")]
     WallClock(String),

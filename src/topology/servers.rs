@@ -11,9 +11,11 @@ use super::machine::Machine;
 use super::process::{Binary, Process, StartError};
 use super::recipe::Job;
 use super::sentinel::{self, Group};
+use super::stay::{Stay, Visit};
 use crate::client::Server;
 use crate::link::Link;
-use crate::scenario::Topology;
+use crate::scenario::{Topology, Workload};
+use crate::workload;
 
 /// Connections that a server takes beside the workers': the driver's own.
 const SPARE_CLIENTS: u32 = 32;
@@ -23,6 +25,8 @@ const SPARE_CLIENTS: u32 = 32;
 pub struct Servers {
     running: Vec<Running>,
     reach: Reach,
+    /// Where they are a user's.
+    visit: Option<Visit>,
 }
 
 /// A process, until its end was seen.
@@ -77,27 +81,51 @@ pub struct Reach {
     pub nodes: Vec<Arc<Machine>>,
     /// What belongs to a primary with replicas.
     pub group: Option<Arc<Group>>,
+    /// What is to be heeded where they are a user's.
+    pub stay: Option<Arc<Stay>>,
 }
 
 impl Reach {
     /// Where a worker connects to: every node, but of a group its primary.
     pub fn servers(&self) -> Vec<Server> {
-        match &self.group {
-            Some(group) => vec![Server::Primary(group.sentinels())],
-            None => (self.nodes.iter())
-                .map(|node| node.address().into())
+        let nodes = self.nodes.iter();
+        match (&self.group, &self.stay) {
+            (Some(group), _) => vec![Server::Primary(group.sentinels())],
+            (None, None) => nodes.map(|node| node.address().into()).collect(),
+            (None, Some(stay)) => nodes
+                .zip(&stay.servers)
+                .map(|(node, server)| match &node.link {
+                    Some(link) => server.behind(link.address()),
+                    None => server.clone(),
+                })
                 .collect(),
         }
     }
 
     /// The same past all links, for who only looks: every node itself, but of a group its primary.
     pub fn servers_themselves(&self) -> Vec<Server> {
-        match &self.group {
-            Some(_) => self.servers(),
-            None => (self.nodes.iter())
-                .map(|node| node.own.into())
-                .collect(),
+        match (&self.group, &self.stay) {
+            (Some(_), _) => self.servers(),
+            (None, Some(stay)) => stay.servers.clone(),
+            (None, None) => (self.nodes.iter()).map(|node| node.itself()).collect(),
         }
+    }
+
+    /// What the names of all keys begin with: nothing on servers that are the run's own.
+    pub fn prefix(&self) -> &str {
+        self.stay.as_ref().map_or("", |stay| &stay.prefix)
+    }
+
+    /// The names of the locks' keys.
+    pub fn key_names(&self, workload: &Workload) -> Vec<String> {
+        let keys = 0..workload::keys(workload);
+        let name = |key| format!("{}{}", self.prefix(), workload::key_name(workload, key));
+        keys.map(name).collect()
+    }
+
+    /// The name of a key that is nobody's, to try a write on.
+    pub fn probe(&self) -> String {
+        format!("{}oversold:probe", self.prefix())
     }
 
     /// Those of them that were not killed on purpose.
@@ -121,6 +149,7 @@ impl Servers {
         links: bool,
     ) -> Result<Servers, StartError> {
         match topology {
+            Topology::External { .. } => Err(StartError::NoUrl),
             Topology::Single => Servers::independent(binary, 1, workers, links).await,
             Topology::Quorum { nodes } => Servers::independent(binary, nodes, workers, links).await,
             Topology::Sentinel {
@@ -136,7 +165,12 @@ impl Servers {
                 let group = Some(group);
                 Ok(Servers {
                     running,
-                    reach: Reach { nodes, group },
+                    reach: Reach {
+                        nodes,
+                        group,
+                        stay: None,
+                    },
+                    visit: None,
                 })
             }
         }
@@ -172,8 +206,22 @@ impl Servers {
         let group = None;
         Ok(Servers {
             running,
-            reach: Reach { nodes, group },
+            reach: Reach {
+                nodes,
+                group,
+                stay: None,
+            },
+            visit: None,
         })
+    }
+
+    /// Those of a user.
+    pub(super) fn visiting(reach: Reach, visit: Visit) -> Servers {
+        Servers {
+            running: Vec::new(),
+            reach,
+            visit: Some(visit),
+        }
     }
 
     /// How they are reached.
@@ -199,16 +247,18 @@ impl Servers {
         self.running.remove(node).stop().await;
     }
 
-    /// Waits for any of them to end by itself, and tells how it did. An end on purpose is none.
+    /// Waits for any of them to end by itself, and tells how it did. An end on purpose is none, and
+    /// of a user's a long silence is one.
     pub async fn died(&mut self) -> String {
         let ends: Vec<_> = self
             .running
             .iter_mut()
             .map(|one| Box::pin(one.died()))
             .collect();
-        match ends.is_empty() {
-            true => std::future::pending().await,
-            false => select_all(ends).await.0,
+        match (ends.is_empty(), &self.visit) {
+            (true, None) => std::future::pending().await,
+            (true, Some(visit)) => visit.stay.gone(visit.silence).await,
+            (false, _) => select_all(ends).await.0,
         }
     }
 
@@ -219,11 +269,25 @@ impl Servers {
         logs.join("\n")
     }
 
-    /// Ends them.
-    pub async fn stop(self) {
+    /// Ends them; a user's are left as they were found. Tells what could not be.
+    pub async fn stop(self) -> Vec<String> {
         for one in self.running {
             one.stop().await;
         }
+        let Some(visit) = self.visit else {
+            return Vec::new();
+        };
+        let mut left = visit.stay.clear().await;
+        for node in &self.reach.nodes {
+            if let Err(why) = node.settings.restore_all().await {
+                left.push(format!(
+                    "{}: {why}: `oversold doctor --heal URL` restores it",
+                    node.itself()
+                ));
+            }
+        }
+        drop(visit.turn);
+        left
     }
 }
 

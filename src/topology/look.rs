@@ -1,0 +1,319 @@
+//! The look at a user's own Redis before anything is done there: who it is, whether it takes writes
+//! and so many clients, whether it lets us do what a run does, whether it tells of its keys.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+
+use super::stay::own_name;
+use crate::client::{Conn, Outcome, Patience, Place, RedisUrl, Server, key_events};
+
+/// How long a look may take in all.
+const LOOK: Duration = Duration::from_secs(4);
+/// How long the server may take to tell that a key has expired.
+const TOLD: Duration = Duration::from_secs(1);
+/// Connections that a run has beside its workers'.
+const SPARE: u64 = 16;
+
+const PATIENCE: Patience = Patience {
+    connect: Duration::from_secs(3),
+    response: Duration::from_secs(3),
+};
+
+/// Why a user's own Redis cannot be used, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {what}\n  {next}")]
+pub struct ExternalError {
+    /// The host and port, or hosts and ports.
+    pub place: String,
+    /// What is wrong there.
+    pub what: String,
+    /// What to do next.
+    pub next: String,
+}
+
+/// What a run will do there.
+#[derive(Debug, Clone, Copy)]
+pub struct Need<'a> {
+    /// What its keys begin with.
+    pub prefix: &'a str,
+    /// The connections of its workers.
+    pub connections: u32,
+}
+
+/// What was seen of one server.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    /// How clients connect.
+    pub(super) server: Server,
+    /// Where it is now: of a primary with Sentinels where that one is.
+    pub(super) place: Place,
+    /// The same as an address.
+    pub(super) own: SocketAddr,
+    /// How it is reached there.
+    pub(super) itself: Server,
+    /// Its kind and version.
+    pub(super) version: String,
+    /// By what it is told from another server, and from itself before a restart.
+    pub(super) run_id: String,
+}
+
+/// Looks at the server of a URL.
+pub(super) async fn look(url: &RedisUrl, need: Need<'_>) -> Result<Seen, ExternalError> {
+    match tokio::time::timeout(LOOK, look_now(url, need)).await {
+        Ok(seen) => seen,
+        Err(_) => Err(ExternalError {
+            place: at(url),
+            what: format!("no answer within {LOOK:?}"),
+            next: "is the address right, and does a firewall let us through?".to_owned(),
+        }),
+    }
+}
+
+async fn look_now(url: &RedisUrl, need: Need<'_>) -> Result<Seen, ExternalError> {
+    let server = url.server();
+    let place = place(&server, url).await?;
+    let here = place.to_string();
+    let unknown = |why: String| ExternalError {
+        place: here.clone(),
+        what: format!("no such host: {why}"),
+        next: "name it as this machine knows it: `--url redis://HOST:PORT`".to_owned(),
+    };
+    let found = tokio::net::lookup_host((place.host.as_str(), place.port)).await;
+    let own = match found.map(|mut found| found.next()) {
+        Ok(Some(own)) => own,
+        Ok(None) => return Err(unknown("no address".to_owned())),
+        Err(why) => return Err(unknown(why.to_string())),
+    };
+    let itself = Server::At(place.clone(), server.access().clone());
+    let why_not = |why: String| refused(&here, url, need.prefix, &why);
+    let conn = Conn::open(itself.clone(), PATIENCE).await;
+    let conn = conn.map_err(|why| why_not(why.to_string()))?;
+    let info: String = done(conn.call(&redis::cmd("INFO")).await).map_err(why_not)?;
+    let info = Info(&info);
+    info.is_fit(&here, need)?;
+    may(&conn, need.prefix).await.map_err(why_not)?;
+    Ok(Seen {
+        server,
+        place,
+        own,
+        itself,
+        version: info.version(),
+        run_id: info.field("run_id").to_owned(),
+    })
+}
+
+/// Where the server is at present.
+async fn place(server: &Server, url: &RedisUrl) -> Result<Place, ExternalError> {
+    let sentinels = match server {
+        Server::At(place, _) => return Ok(place.clone()),
+        Server::Primary(sentinels) => sentinels,
+    };
+    sentinels.primary().await.ok_or_else(|| ExternalError {
+        place: at(url),
+        what: "no Sentinel there names a primary of that name".to_owned(),
+        next: "`redis-cli -h HOST -p PORT SENTINEL MASTERS` tells the names; the URL is \
+               `redis+sentinel://HOST:PORT,HOST:PORT/NAME`"
+            .to_owned(),
+    })
+}
+
+fn at(url: &RedisUrl) -> String {
+    let url = url.to_string();
+    url.split_once("://").map_or(url.clone(), |(_, rest)| rest.to_owned())
+}
+
+fn done<T>(outcome: Outcome<T>) -> Result<T, String> {
+    match outcome {
+        Outcome::Done(answer) => Ok(answer),
+        Outcome::Refused(why) | Outcome::Unknown(why) => Err(why),
+    }
+}
+
+/// What a server says of itself (<https://redis.io/docs/latest/commands/info/>).
+struct Info<'a>(&'a str);
+
+impl Info<'_> {
+    /// A field; empty if there is none.
+    fn field(&self, name: &str) -> &str {
+        let mut lines = self.0.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(field, _)| *field == name).map_or("", |(_, value)| value.trim())
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.field(name).parse().ok()
+    }
+
+    fn version(&self) -> String {
+        match self.field("valkey_version") {
+            "" => format!("Redis {}", self.field("redis_version")),
+            version => format!("Valkey {version}"),
+        }
+    }
+
+    fn is_fit(&self, place: &str, need: Need<'_>) -> Result<(), ExternalError> {
+        let unfit = |what: String, next: &str| {
+            Err(ExternalError {
+                place: place.to_owned(),
+                what,
+                next: next.to_owned(),
+            })
+        };
+        if self.field("role") == "slave" {
+            let (host, port) = (self.field("master_host"), self.field("master_port"));
+            return unfit(
+                format!("this is a replica of {host}:{port}, and takes no writes"),
+                "name the primary, or the Sentinels that know it (`redis+sentinel://`)",
+            );
+        }
+        if self.field("cluster_enabled") == "1" {
+            return unfit(
+                "this is a node of a cluster, and keys are sent on to others".to_owned(),
+                "name a server that is none",
+            );
+        }
+        if self.field("loading") == "1" {
+            return unfit("it is still loading its data".to_owned(), "try again later");
+        }
+        let needed = u64::from(need.connections) + SPARE;
+        let (most, there) = (self.number("maxclients"), self.number("connected_clients"));
+        if let (Some(most), Some(there)) = (most, there)
+            && there + needed > most
+        {
+            return unfit(
+                format!("it takes {most} clients, {there} are there, and this run needs {needed}"),
+                "ask for fewer workers (`-c`), or raise `maxclients` there",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Why a question was refused, and what to do.
+pub(super) fn refused(place: &str, url: &RedisUrl, prefix: &str, why: &str) -> ExternalError {
+    let password = "write user and password into the URL, `redis://USER:PASSWORD@HOST:PORT`, best \
+        in the variable OVERSOLD_URL, which no process list shows";
+    let next = if let Some(missing) = missing(why, prefix) {
+        let user = url.access().user.as_deref().unwrap_or("default");
+        format!("grant it there: `ACL SETUSER {user} {missing}`; the README has the whole rule")
+    } else if why.contains("NOAUTH") || why.contains("WRONGPASS") || why.contains("AUTH ") {
+        password.to_owned()
+    } else if why.contains("certificate") || why.contains("UnknownIssuer") {
+        "name the certificate of whom to trust: `--tls-ca FILE`; it must be valid for the host in \
+         the URL"
+            .to_owned()
+    } else if url.has_tls() {
+        "does it listen there, and for TLS? `redis-cli --tls -h HOST -p PORT PING` tells".to_owned()
+    } else {
+        "does it listen there, and without TLS? `redis-cli -h HOST -p PORT PING` tells; for TLS \
+         write `rediss://`"
+            .to_owned()
+    };
+    ExternalError {
+        place: place.to_owned(),
+        what: why.to_owned(),
+        next,
+    }
+}
+
+/// What to grant, where an error says that a permission is missing
+/// (<https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/>).
+pub fn missing(why: &str, prefix: &str) -> Option<String> {
+    let code = why.contains("NOPERM") || why.contains("NoPerm");
+    if !code && !why.contains("has no permissions") {
+        return None;
+    }
+    if why.contains("keys") {
+        return Some(format!("~{prefix}*"));
+    }
+    if why.contains("channels") {
+        return Some("&__keyevent@*__:* &redisson_lock__channel:*".to_owned());
+    }
+    let quoted = why.split('\'').nth(1)?;
+    Some(format!("+{quoted}"))
+}
+
+/// Tries what every run does, on a key of its own. The error is the server's.
+async fn may(conn: &Conn, prefix: &str) -> Result<(), String> {
+    let key = format!("{prefix}look_{}", own_name(0));
+    let mut set = redis::cmd("SET");
+    set.arg(&key).arg(1).arg("PX").arg(1000);
+    done::<()>(conn.call(&set).await)?;
+    done::<i64>(conn.call(redis::cmd("PTTL").arg(&key)).await)?;
+    let mut scan = redis::cmd("SCAN");
+    scan.arg(0).arg("MATCH").arg(&key).arg("COUNT").arg(1);
+    done::<redis::Value>(conn.call(&scan).await)?;
+    done::<i64>(conn.call(redis::cmd("UNLINK").arg(&key)).await)?;
+    Ok(())
+}
+
+/// The server's refusal of a command for want of permission, or because it does not know it. Any
+/// other error is as good as a yes: the command is one that can do nothing.
+pub(super) async fn refusal(server: &Server, command: &[&str]) -> Option<String> {
+    let conn = Conn::open(server.clone(), PATIENCE).await;
+    let conn = match conn {
+        Ok(conn) => conn,
+        Err(why) => return Some(why.to_string()),
+    };
+    let (name, rest) = command.split_first()?;
+    match conn.call::<redis::Value>(redis::cmd(name).arg(rest)).await {
+        Outcome::Done(_) => None,
+        Outcome::Unknown(why) => Some(why),
+        Outcome::Refused(why) => {
+            let unknown = why.to_lowercase().contains("unknown command");
+            (unknown || missing(&why, "").is_some()).then_some(why)
+        }
+    }
+}
+
+/// Whether a server tells when a key expires; if not, why.
+pub(super) async fn tells(server: &Server, prefix: &str) -> Result<(), String> {
+    let io = |why: redis::RedisError| why.to_string();
+    let mut heard = key_events(server).await.map_err(io)?;
+    let conn = Conn::open(server.clone(), PATIENCE).await.map_err(io)?;
+    let key = format!("{prefix}look_{}", own_name(0));
+    let mut set = redis::cmd("SET");
+    set.arg(&key).arg(1).arg("PX").arg(1);
+    done::<()>(conn.call(&set).await)?;
+    let told = async {
+        let mut messages = heard.on_message();
+        loop {
+            tokio::select! {
+                message = messages.next() => {
+                    let Some(message) = message else { return false };
+                    let expired = message.get_channel_name().ends_with(":expired");
+                    if expired && message.get_payload::<String>().is_ok_and(|name| name == key) {
+                        return true;
+                    }
+                }
+                // Asked for, it is found to have expired at once.
+                () = tokio::time::sleep(Duration::from_millis(5)) => {
+                    let _: Outcome<Option<String>> = conn.call(redis::cmd("GET").arg(&key)).await;
+                }
+            }
+        }
+    };
+    match tokio::time::timeout(TOLD, told).await {
+        Ok(true) => Ok(()),
+        _ => Err("`notify-keyspace-events` is without `Ex` there".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing;
+
+    #[test]
+    fn a_missing_permission_is_named_as_it_is_granted() {
+        let told = |why: &str| missing(why, "oversold:");
+        let command = "An error was signalled by the server - NoPerm: User me has no permissions \
+                       to run the 'config|set' command";
+        assert_eq!(told(command).as_deref(), Some("+config|set"));
+        let old = "NOPERM this user has no permissions to run the 'eval' command";
+        assert_eq!(told(old).as_deref(), Some("+eval"));
+        let keys = "NOPERM this user has no permissions to access one of the keys used as arguments";
+        assert_eq!(told(keys).as_deref(), Some("~oversold:*"));
+        assert_eq!(told("READONLY You can't write against a read only replica."), None);
+    }
+}
