@@ -179,7 +179,7 @@ fn the_help_of_every_command_lists_its_exit_codes() {
             }
             "ttl-sweep" | "rate-sweep" => &["0", "4", "2", "3", "130"],
             "check" => &["0", "10", "4", "2", "3"],
-            "doctor" => &["0", "3"],
+            "doctor" => &["0", "2", "3"],
             _ => &["0", "2"],
         };
         assert_eq!(exit_codes(&help.stdout), expected, "{command}");

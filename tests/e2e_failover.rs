@@ -93,7 +93,7 @@ async fn a_client_follows_the_primary_and_hides_nothing() {
     assert_eq!(until_done(&conn).await, []);
     // Handed over in order: the old primary lives on as a replica, and refuses writes.
     let sentinel = group.sentinels();
-    let sentinel = Conn::open(sentinel.addresses[0], PATIENCE)
+    let sentinel = Conn::open(sentinel.places()[0].clone(), PATIENCE)
         .await
         .expect("a Sentinel");
     let mut failover = redis::cmd("SENTINEL");
@@ -179,7 +179,7 @@ async fn a_client_looks_for_the_primary_anew_after_what_may_mean_that_it_moved()
 }
 
 fn sentinel_name(group: &Group) -> String {
-    group.sentinels().name.clone()
+    group.sentinels().name().to_owned()
 }
 
 /// Five trials under a lock.

@@ -28,7 +28,9 @@ pub async fn heal(named: Option<RedisUrl>, session: &Session) -> Result<Exit, Fa
         for one in healed {
             for was in &one.settings {
                 let (server, setting, was) = (&one.server, &was.setting, &was.was);
-                session.say(&format!("heal        {server}: `{setting}` is \"{was}\" again"));
+                session.say(&format!(
+                    "heal        {server}: `{setting}` is \"{was}\" again"
+                ));
             }
         }
     }

@@ -255,7 +255,10 @@ pub(super) fn fits(external: &ExternalShape, plan: &Plan, file: &str) -> Result<
     let misfits = external.misfits(plan);
     match misfits.is_empty() {
         true => Ok(()),
-        false => Err(Failure::usage(format!("{file}: {}", misfits.join("\n  and ")))),
+        false => Err(Failure::usage(format!(
+            "{file}: {}",
+            misfits.join("\n  and ")
+        ))),
     }
 }
 
@@ -273,9 +276,15 @@ pub(super) fn locks_for(scenario: &Scenario, of: &[String], flags: &Overrides) -
     let (fit, unfit): (Vec<_>, Vec<_>) = about.partition(|lock| waits_as_asked(scenario, lock));
     leave_out(scenario, &unfit, "they wake nobody (`wake_up_within`)");
     let quorum = |lock: &String| lock::find(lock).is_some_and(|entry| entry.quorum);
-    let few = flags.external.is_some_and(|external| !external.has_quorum());
+    let few = flags
+        .external
+        .is_some_and(|external| !external.has_quorum());
     let (unfit, fit): (Vec<_>, Vec<_>) = fit.into_iter().partition(|lock| few && quorum(lock));
-    leave_out(scenario, &unfit, "they need three servers (`--url`) or more");
+    leave_out(
+        scenario,
+        &unfit,
+        "they need three servers (`--url`) or more",
+    );
     fit
 }
 

@@ -26,7 +26,12 @@ pub(super) struct ExternalFlags {
     #[arg(long, global = true, value_name = "FILE", env = "OVERSOLD_TLS_CA")]
     tls_ca: Option<PathBuf>,
     /// What all keys under --url begin with; each trial adds a name of its own
-    #[arg(long, global = true, value_name = "PREFIX", default_value = "oversold:")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "PREFIX",
+        default_value = "oversold:"
+    )]
     prefix: String,
     /// Allow faults that change the Redis under --url for everybody who uses it
     #[arg(long, global = true)]

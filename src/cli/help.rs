@@ -26,6 +26,7 @@ Exit codes:
 Examples:
   oversold run scenarios --junit junit.xml               the gate for CI
   oversold run scenarios/incident-137.toml --trials 20   the incident under 20 seeds
+  OVERSOLD_URL=redis://me:pw@host oversold run gc-pause  at a Redis of your own
   oversold run scenarios/incident-137.toml --lock token-lua-watchdog";
 
 pub(super) const COMPARE: &str = "\
@@ -146,8 +147,13 @@ Example:
 
 pub(super) const DOCTOR: &str = "\
 Exit codes:
-  0    a run can start here
-  3    it cannot: no server, or no free port; the output says what to do";
+  0    a run can start here; with --heal: what was to be restored is
+  2    wrong usage
+  3    it cannot: no server, or no free port; the output says what to do
+
+Examples:
+  oversold doctor
+  oversold doctor --heal redis://127.0.0.1:6379   restores what a killed run has left changed there";
 
 pub(super) const COMPLETIONS: &str = "\
 Exit codes:

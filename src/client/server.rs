@@ -37,6 +37,12 @@ impl From<SocketAddr> for Server {
     }
 }
 
+impl From<Place> for Server {
+    fn from(place: Place) -> Server {
+        Server::At(place, Arc::default())
+    }
+}
+
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -69,6 +75,11 @@ impl Sentinels {
             access,
             open: AtomicBool::new(true),
         }
+    }
+
+    /// The name under which they know the primary.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Where they listen.

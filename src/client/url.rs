@@ -56,7 +56,9 @@ impl FromStr for RedisUrl {
             (false, _) => ("", path),
         };
         if sentinel && name.is_empty() {
-            return Err(NoRedisUrl("the name is missing by which the Sentinels know the primary"));
+            return Err(NoRedisUrl(
+                "the name is missing by which the Sentinels know the primary",
+            ));
         }
         if path.contains(['?', '#']) || !sentinel && hosts.contains(',') {
             return Err(NoRedisUrl("this is no URL of a Redis"));
@@ -184,9 +186,15 @@ mod tests {
     fn a_url_is_shown_without_user_and_password() {
         for (text, shown) in [
             ("redis://127.0.0.1", "redis://127.0.0.1:6379"),
-            ("rediss://me:hush@Shop.example:7000/3", "rediss://shop.example:7000/3"),
+            (
+                "rediss://me:hush@Shop.example:7000/3",
+                "rediss://shop.example:7000/3",
+            ),
             ("redis://:hush@[::1]:7000", "redis://[::1]:7000"),
-            ("redis+sentinel://me:h%40sh@a:1,b/shop/2", "redis+sentinel://a:1,b:26379/shop/2"),
+            (
+                "redis+sentinel://me:h%40sh@a:1,b/shop/2",
+                "redis+sentinel://a:1,b:26379/shop/2",
+            ),
         ] {
             assert_eq!(read(text).to_string(), shown);
         }

@@ -11,20 +11,18 @@ use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::external::{rehearse, watch_sentinels};
 use super::freeze::{Alive, End, Life};
 use super::instance::{Instance, Shared, lock_of};
 use super::lag;
 use super::load::Load;
-use super::rehearsal;
-use crate::client::{self, Conn, Outcome, Patience, Sentinels, Server};
-use crate::clock::Clock;
+use crate::client::{self, Conn, Outcome, Patience, Server};
 use crate::fault::{Faults, Instances};
 use crate::history::Recorder;
 use crate::history::event::{Kind, Stop};
-use crate::lock::Lock;
 use crate::plan::Plan;
 use crate::store::Store;
-use crate::topology::{Group, Reach, Servers, missing};
+use crate::topology::{Group, Reach, Servers};
 use crate::verdict::Signal;
 use crate::workload;
 
@@ -49,7 +47,10 @@ pub enum RunError {
     #[error("cannot connect to {0}: {1}")]
     Connect(Server, String),
     /// The user's own Redis does not allow what the lock does.
-    #[error("the lock {lock} may not do this at {place}: {why}\n  grant it there: `ACL SETUSER USER {missing}`")]
+    #[error(
+        "the lock {lock} may not do this at {place}: {why}\n  grant it there: `ACL SETUSER {user} {missing}`; \
+             the README has the whole rule"
+    )]
     Forbidden {
         /// The lock.
         lock: String,
@@ -57,6 +58,8 @@ pub enum RunError {
         place: Server,
         /// What the server said.
         why: String,
+        /// To whom to grant it.
+        user: String,
         /// What to grant.
         missing: String,
     },
@@ -120,7 +123,8 @@ pub async fn run(
     let telling = reach.stay.as_ref().is_none_or(|stay| stay.untold.is_none());
     for server in reach.servers_themselves() {
         if let (Server::Primary(sentinels), None) = (&server, &reach.group) {
-            beside.spawn(watch_sentinels(Arc::clone(&shared), Arc::clone(sentinels)));
+            let (keys, recorder) = (shared.keys.clone(), shared.recorder.clone());
+            beside.spawn(watch_sentinels(Arc::clone(sentinels), keys, recorder));
         }
         if telling {
             beside.spawn(listen(Arc::clone(&shared), server));
@@ -152,27 +156,6 @@ pub async fn run(
         Err(error) => Kind::KeysUnseen { error },
     });
     Ok(())
-}
-
-/// Has the lock do once what it does, at a user's own Redis.
-async fn rehearse(
-    plan: &Plan,
-    lock: &dyn Lock,
-    nodes: &[Arc<[Conn]>],
-    reach: &Reach,
-    clock: Clock,
-) -> Result<(), RunError> {
-    let place = reach.servers_themselves().into_iter().next();
-    let (Some(nodes), Some(place)) = (nodes.first(), place) else {
-        return Ok(());
-    };
-    let rehearsed = rehearsal::rehearse(lock, nodes, reach.prefix(), clock).await;
-    rehearsed.map_err(|why| RunError::Forbidden {
-        lock: plan.lock.kind.clone(),
-        place,
-        missing: missing(&why, reach.prefix()).unwrap_or_default(),
-        why,
-    })
 }
 
 /// Every worker's own connections, one to each node, made at a pace that the servers can follow.
@@ -385,26 +368,4 @@ async fn watch_promotions(shared: Arc<Shared>, group: Arc<Group>) {
         });
     });
     watching.await;
-}
-
-/// Records when Sentinels of a user's own name another primary, with the keys that it holds then. It
-/// may have been one for a moment by then: what it was granted meanwhile is among them.
-async fn watch_sentinels(shared: Arc<Shared>, sentinels: Arc<Sentinels>) {
-    let (keys, recorder) = (shared.keys.clone(), shared.recorder.clone());
-    drop(shared);
-    let mut last = None;
-    loop {
-        let now = sentinels.primary().await;
-        if let Some(place) = now.filter(|now| last.as_ref() != Some(now)) {
-            if last.is_some() {
-                let held = sentinels.held(&place, &keys).await;
-                recorder.record(Kind::Promoted {
-                    server: place.to_string(),
-                    held,
-                });
-            }
-            last = Some(place);
-        }
-        tokio::time::sleep(LISTEN_AGAIN).await;
-    }
 }

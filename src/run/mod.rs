@@ -2,12 +2,12 @@
 //! nothing about right or wrong.
 
 mod driver;
+mod external;
 mod freeze;
 mod instance;
 pub mod lag;
 mod load;
 mod operation;
-mod rehearsal;
 mod section;
 mod waiting;
 mod worker;

@@ -10,9 +10,10 @@ use tokio::sync::Semaphore;
 
 use super::journal::{self, Entry, Journal, JournalError, Was, Whose};
 use super::limits::raise_open_file_limit;
-use super::look::{ExternalError, Need, Seen, look, refusal, refused, tells};
+use super::look::{ExternalError, Need, Seen, heal, look, tells};
 use super::machine::Machine;
 use super::process::StartError;
+use super::rights::{refusal, refused};
 use super::servers::{Reach, Servers};
 use super::settings::Settings;
 use super::stay::{Stay, Visit, own_name};
@@ -91,8 +92,14 @@ impl External {
                 });
             }
         }
-        let places: Vec<String> = hosts.iter().map(|host| host.seen.place.to_string()).collect();
-        let mut versions: Vec<&str> = hosts.iter().map(|host| host.seen.version.as_str()).collect();
+        let places: Vec<String> = hosts
+            .iter()
+            .map(|host| host.seen.place.to_string())
+            .collect();
+        let mut versions: Vec<&str> = hosts
+            .iter()
+            .map(|host| host.seen.version.as_str())
+            .collect();
         versions.dedup();
         Ok(Outside {
             version: format!("{} at {}", versions.join(", "), places.join(", ")),
@@ -115,13 +122,12 @@ impl External {
             place: place.clone(),
             next: match why {
                 JournalError::Left => heal(url),
-                _ => "what a fault changes there is written down before, on this machine".to_owned(),
+                _ => {
+                    "what a fault changes there is written down before, on this machine".to_owned()
+                }
             },
             what: why.to_string(),
         };
-        if journal::is_left(&place) {
-            return Err(at_journal(JournalError::Left));
-        }
         let untold = tells(&seen.itself, need.prefix).await.err();
         let journal = match self.allows_server_faults && (changes || untold.is_some()) {
             true => Some(Journal::begin(whose(&place, url)).map_err(at_journal)?),
@@ -137,16 +143,17 @@ impl External {
     }
 }
 
+/// Has a server tell of its keys, beside what it tells to others.
+async fn tell_more(settings: &Settings) -> Result<(), String> {
+    let told = settings.value(EVENTS).await?;
+    settings.change(EVENTS, &format!("{told}{TOLD}")).await
+}
+
 fn whose(place: &str, url: &RedisUrl) -> Whose {
     Whose {
         server: place.to_owned(),
         url: url.to_string(),
     }
-}
-
-/// What to say to have changed settings restored.
-fn heal(url: &RedisUrl) -> String {
-    format!("restore them first: `oversold doctor --heal {url}` (with user and password, if it needs some)")
 }
 
 impl Outside {
@@ -174,7 +181,12 @@ impl Outside {
             };
             let Seen { own, itself, .. } = &host.seen;
             let settings = Arc::clone(&host.settings);
-            nodes.push(Arc::new(Machine::of_a_user(*own, itself.clone(), link, settings)));
+            nodes.push(Arc::new(Machine::of_a_user(
+                *own,
+                itself.clone(),
+                link,
+                settings,
+            )));
             servers.push(host.seen.server.clone());
         }
         let stay = Arc::new(Stay {
@@ -207,7 +219,7 @@ impl Outside {
                 "{why} (with `--allow-server-faults` it is set for the time of a run)"
             ));
         }
-        match host.settings.change(EVENTS, TOLD).await {
+        match tell_more(&host.settings).await {
             Ok(()) => tells(&host.seen.itself, prefix).await.err(),
             Err(why) => Some(why),
         }
@@ -229,7 +241,12 @@ impl Host {
         let Some(why) = refusal(&self.seen.itself, command).await else {
             return Ok(());
         };
-        Err(refused(&self.seen.place.to_string(), &self.url, prefix, &why))
+        Err(refused(
+            &self.seen.place.to_string(),
+            &self.url,
+            prefix,
+            &why,
+        ))
     }
 }
 

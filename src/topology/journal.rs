@@ -61,7 +61,9 @@ pub enum JournalError {
     #[error("{0}: {1}\n  XDG_STATE_HOME=FOLDER names another place")]
     Io(PathBuf, io::Error),
     /// There is no place for it.
-    #[error("neither XDG_STATE_HOME nor HOME is set: there is no place to write down what is changed")]
+    #[error(
+        "neither XDG_STATE_HOME nor HOME is set: there is no place to write down what is changed"
+    )]
     NoPlace,
     /// Another process has it.
     #[error("another run changes settings there at present: wait for its end")]
@@ -132,7 +134,9 @@ fn read(file: &mut File) -> io::Result<(Option<Whose>, Vec<Was>)> {
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     let mut lines = text.lines();
-    let whose = lines.next().and_then(|line| serde_json::from_str(line).ok());
+    let whose = lines
+        .next()
+        .and_then(|line| serde_json::from_str(line).ok());
     let mut settings: Vec<Was> = Vec::new();
     // A line that is not whole was being written down, and what it says not yet changed.
     for line in lines.filter_map(|line| serde_json::from_str::<Line>(line).ok()) {

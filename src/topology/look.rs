@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 
+use super::journal::{self, JournalError};
+use super::rights::{let_in, refused};
 use super::stay::own_name;
 use crate::client::{Conn, Outcome, Patience, Place, RedisUrl, Server, key_events};
 
@@ -16,7 +18,7 @@ const TOLD: Duration = Duration::from_secs(1);
 /// Connections that a run has beside its workers'.
 const SPARE: u64 = 16;
 
-const PATIENCE: Patience = Patience {
+pub(super) const PATIENCE: Patience = Patience {
     connect: Duration::from_secs(3),
     response: Duration::from_secs(3),
 };
@@ -87,9 +89,16 @@ async fn look_now(url: &RedisUrl, need: Need<'_>) -> Result<Seen, ExternalError>
         Err(why) => return Err(unknown(why.to_string())),
     };
     let itself = Server::At(place.clone(), server.access().clone());
-    let why_not = |why: String| refused(&here, url, need.prefix, &why);
+    if journal::is_left(&here) {
+        return Err(ExternalError {
+            what: JournalError::Left.to_string(),
+            next: heal(url),
+            place: here,
+        });
+    }
     let conn = Conn::open(itself.clone(), PATIENCE).await;
-    let conn = conn.map_err(|why| why_not(why.to_string()))?;
+    let conn = conn.map_err(|why| unreachable(&here, url, &why.to_string()))?;
+    let why_not = |why: String| refused(&here, url, need.prefix, &why);
     let info: String = done(conn.call(&redis::cmd("INFO")).await).map_err(why_not)?;
     let info = Info(&info);
     info.is_fit(&here, need)?;
@@ -121,7 +130,8 @@ async fn place(server: &Server, url: &RedisUrl) -> Result<Place, ExternalError> 
 
 fn at(url: &RedisUrl) -> String {
     let url = url.to_string();
-    url.split_once("://").map_or(url.clone(), |(_, rest)| rest.to_owned())
+    url.split_once("://")
+        .map_or(url.clone(), |(_, rest)| rest.to_owned())
 }
 
 fn done<T>(outcome: Outcome<T>) -> Result<T, String> {
@@ -138,7 +148,9 @@ impl Info<'_> {
     /// A field; empty if there is none.
     fn field(&self, name: &str) -> &str {
         let mut lines = self.0.lines().filter_map(|line| line.split_once(':'));
-        lines.find(|(field, _)| *field == name).map_or("", |(_, value)| value.trim())
+        lines
+            .find(|(field, _)| *field == name)
+            .map_or("", |(_, value)| value.trim())
     }
 
     fn number(&self, name: &str) -> Option<u64> {
@@ -190,15 +202,18 @@ impl Info<'_> {
     }
 }
 
-/// Why a question was refused, and what to do.
-pub(super) fn refused(place: &str, url: &RedisUrl, prefix: &str, why: &str) -> ExternalError {
-    let password = "write user and password into the URL, `redis://USER:PASSWORD@HOST:PORT`, best \
-        in the variable OVERSOLD_URL, which no process list shows";
-    let next = if let Some(missing) = missing(why, prefix) {
-        let user = url.access().user.as_deref().unwrap_or("default");
-        format!("grant it there: `ACL SETUSER {user} {missing}`; the README has the whole rule")
-    } else if why.contains("NOAUTH") || why.contains("WRONGPASS") || why.contains("AUTH ") {
-        password.to_owned()
+/// What to say to have changed settings restored.
+pub(super) fn heal(url: &RedisUrl) -> String {
+    format!(
+        "restore them first: `oversold doctor --heal {url}` (with user and password, if it needs \
+         some)"
+    )
+}
+
+/// Why a server cannot be connected to, and what to do.
+fn unreachable(place: &str, url: &RedisUrl, why: &str) -> ExternalError {
+    let next = if let Some(next) = let_in(url, "", why) {
+        next
     } else if why.contains("certificate") || why.contains("UnknownIssuer") {
         "name the certificate of whom to trust: `--tls-ca FILE`; it must be valid for the host in \
          the URL"
@@ -217,23 +232,6 @@ pub(super) fn refused(place: &str, url: &RedisUrl, prefix: &str, why: &str) -> E
     }
 }
 
-/// What to grant, where an error says that a permission is missing
-/// (<https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/>).
-pub fn missing(why: &str, prefix: &str) -> Option<String> {
-    let code = why.contains("NOPERM") || why.contains("NoPerm");
-    if !code && !why.contains("has no permissions") {
-        return None;
-    }
-    if why.contains("keys") {
-        return Some(format!("~{prefix}*"));
-    }
-    if why.contains("channels") {
-        return Some("&__keyevent@*__:* &redisson_lock__channel:*".to_owned());
-    }
-    let quoted = why.split('\'').nth(1)?;
-    Some(format!("+{quoted}"))
-}
-
 /// Tries what every run does, on a key of its own. The error is the server's.
 async fn may(conn: &Conn, prefix: &str) -> Result<(), String> {
     let key = format!("{prefix}look_{}", own_name(0));
@@ -246,25 +244,6 @@ async fn may(conn: &Conn, prefix: &str) -> Result<(), String> {
     done::<redis::Value>(conn.call(&scan).await)?;
     done::<i64>(conn.call(redis::cmd("UNLINK").arg(&key)).await)?;
     Ok(())
-}
-
-/// The server's refusal of a command for want of permission, or because it does not know it. Any
-/// other error is as good as a yes: the command is one that can do nothing.
-pub(super) async fn refusal(server: &Server, command: &[&str]) -> Option<String> {
-    let conn = Conn::open(server.clone(), PATIENCE).await;
-    let conn = match conn {
-        Ok(conn) => conn,
-        Err(why) => return Some(why.to_string()),
-    };
-    let (name, rest) = command.split_first()?;
-    match conn.call::<redis::Value>(redis::cmd(name).arg(rest)).await {
-        Outcome::Done(_) => None,
-        Outcome::Unknown(why) => Some(why),
-        Outcome::Refused(why) => {
-            let unknown = why.to_lowercase().contains("unknown command");
-            (unknown || missing(&why, "").is_some()).then_some(why)
-        }
-    }
 }
 
 /// Whether a server tells when a key expires; if not, why.
@@ -297,23 +276,5 @@ pub(super) async fn tells(server: &Server, prefix: &str) -> Result<(), String> {
     match tokio::time::timeout(TOLD, told).await {
         Ok(true) => Ok(()),
         _ => Err("`notify-keyspace-events` is without `Ex` there".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::missing;
-
-    #[test]
-    fn a_missing_permission_is_named_as_it_is_granted() {
-        let told = |why: &str| missing(why, "oversold:");
-        let command = "An error was signalled by the server - NoPerm: User me has no permissions \
-                       to run the 'config|set' command";
-        assert_eq!(told(command).as_deref(), Some("+config|set"));
-        let old = "NOPERM this user has no permissions to run the 'eval' command";
-        assert_eq!(told(old).as_deref(), Some("+eval"));
-        let keys = "NOPERM this user has no permissions to access one of the keys used as arguments";
-        assert_eq!(told(keys).as_deref(), Some("~oversold:*"));
-        assert_eq!(told("READONLY You can't write against a read only replica."), None);
     }
 }

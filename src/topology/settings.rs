@@ -47,6 +47,11 @@ impl Settings {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What a setting is at present.
+    pub async fn value(&self, setting: &str) -> Result<String, String> {
+        get(&self.connect().await?, setting).await
+    }
+
     /// Changes a setting until it is restored. The error says why not; then it is as it was.
     pub async fn change(&self, setting: &str, to: &str) -> Result<(), String> {
         let conn = self.connect().await?;
@@ -77,7 +82,12 @@ impl Settings {
 
     /// Restores a setting, if it was changed.
     pub async fn restore(&self, setting: &str) -> Result<(), String> {
-        let was = self.changed().settings.iter().find(|was| was.setting == setting).cloned();
+        let was = self
+            .changed()
+            .settings
+            .iter()
+            .find(|was| was.setting == setting)
+            .cloned();
         let Some(was) = was else { return Ok(()) };
         match set(&self.connect().await?, setting, &was.was).await {
             Outcome::Done(()) => self.forget(setting),
@@ -110,7 +120,11 @@ impl Settings {
     /// Nothing is to be changed any more: the journal goes, if nothing is left in it.
     pub(super) fn close(&self) {
         let changed = self.changed();
-        if let Some(journal) = changed.journal.as_ref().filter(|_| changed.settings.is_empty()) {
+        if let Some(journal) = changed
+            .journal
+            .as_ref()
+            .filter(|_| changed.settings.is_empty())
+        {
             journal.remove();
         }
     }
@@ -128,7 +142,7 @@ impl Drop for Settings {
 }
 
 /// The value of a setting (<https://redis.io/docs/latest/commands/config-get/>).
-pub(super) async fn get(conn: &Conn, setting: &str) -> Result<String, String> {
+async fn get(conn: &Conn, setting: &str) -> Result<String, String> {
     let mut get = redis::cmd("CONFIG");
     get.arg("GET").arg(setting);
     match conn.call::<Vec<String>>(&get).await {

@@ -130,7 +130,11 @@ async fn clear(server: &Server, prefix: &str) -> Result<(), String> {
     let mut cursor = "0".to_owned();
     loop {
         let mut scan = redis::cmd("SCAN");
-        scan.arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1000);
+        scan.arg(&cursor)
+            .arg("MATCH")
+            .arg(&pattern)
+            .arg("COUNT")
+            .arg(1000);
         let (next, keys): (String, Vec<String>) = done(conn.call(&scan).await)?;
         if !keys.is_empty() {
             done::<i64>(conn.call(redis::cmd("UNLINK").arg(&keys)).await)?;

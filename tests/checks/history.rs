@@ -461,6 +461,11 @@ impl History {
         self.record(Kind::ServerDied { why })
     }
 
+    pub fn server_tells_nothing_of_its_keys(self) -> History {
+        let why = "no notifications".to_owned();
+        self.record(Kind::Untold { why })
+    }
+
     pub fn stops(self, why: Stop) -> History {
         self.record(Kind::Draining { why })
     }

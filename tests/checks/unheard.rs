@@ -226,3 +226,42 @@ fn of_several_servers_a_majority_must_have_kept_it() {
     not_found(&told().expires(0).expires(0).judged());
     found(&told().expires(0).expires(0).at(6.06).expires(0).judged());
 }
+
+// ---- a server that tells nothing of its keys
+
+fn untold() -> History {
+    sale_under("token-lua").server_tells_nothing_of_its_keys()
+}
+
+fn in_doubt(judged: &Judgement) {
+    not_found(judged);
+    assert_eq!(judged.lock, Verdict::Inconclusive, "{:?}", judged.doubts);
+    let told = judged.doubts.iter().any(|doubt| doubt.contains("tells nothing of its keys"));
+    assert!(told, "{:?}", judged.doubts);
+}
+
+fn in_no_doubt(judged: &Judgement) {
+    not_found(judged);
+    assert_eq!(judged.lock, Verdict::Pass, "{:?}", judged.doubts);
+}
+
+#[test]
+fn where_the_server_is_silent_who_gets_in_when_a_lease_may_have_run_out_leaves_a_doubt() {
+    in_doubt(&unheard(untold()).at(6.1).granted(C).at(6.3).leaves(C).releases(C).judged());
+}
+
+#[test]
+fn where_it_is_silent_who_gets_in_sooner_shows_that_nobody_kept_the_lock() {
+    in_no_doubt(&unheard(untold()).at(3.0).granted(C).at(3.2).leaves(C).releases(C).judged());
+}
+
+#[test]
+fn where_it_is_silent_a_run_with_every_answer_is_in_no_doubt() {
+    let told = untold().at(1.0).granted(A).at(1.2).leaves(A).releases(A);
+    in_no_doubt(&told.at(7.0).granted(C).at(7.2).leaves(C).releases(C).judged());
+}
+
+#[test]
+fn where_it_is_silent_a_refusal_tells_as_well() {
+    found(&refused(unheard(untold())));
+}
