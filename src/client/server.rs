@@ -54,10 +54,10 @@ pub struct Sentinels {
 }
 
 impl Sentinels {
-    /// What the first Sentinel that answers says.
-    async fn primary(&self) -> Option<SocketAddr> {
+    /// What the first Sentinel that answers says to who calls itself so.
+    async fn primary(&self, name: Option<&str>) -> Option<SocketAddr> {
         for sentinel in &self.addresses {
-            if let Some(primary) = self.ask(*sentinel).await {
+            if let Some(primary) = self.ask(*sentinel, name).await {
                 return Some(primary);
             }
         }
@@ -65,11 +65,11 @@ impl Sentinels {
     }
 
     /// Where a Sentinel says that the primary is.
-    async fn ask(&self, sentinel: SocketAddr) -> Option<SocketAddr> {
+    async fn ask(&self, sentinel: SocketAddr, name: Option<&str>) -> Option<SocketAddr> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(SENTINEL))
             .set_response_timeout(Some(SENTINEL));
-        let mut conn = connect(sentinel, &config).await.ok()?;
+        let mut conn = connect(sentinel, &config, name).await.ok()?;
         let mut ask = redis::cmd("SENTINEL");
         ask.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
         let (ip, port): (String, u16) = ask.query_async(&mut conn).await.ok()?;
@@ -80,6 +80,7 @@ impl Sentinels {
     async fn connect(
         &self,
         config: &AsyncConnectionConfig,
+        name: Option<&str>,
     ) -> Result<MultiplexedConnection, RedisError> {
         let mut last = none("no Sentinel answers");
         for round in 0..ROUNDS {
@@ -88,7 +89,7 @@ impl Sentinels {
             }
             let mut tried = Vec::new();
             for sentinel in &self.addresses {
-                let Some(primary) = self.ask(*sentinel).await else {
+                let Some(primary) = self.ask(*sentinel, name).await else {
                     continue;
                 };
                 if tried.contains(&primary) {
@@ -109,21 +110,30 @@ fn none(what: &'static str) -> RedisError {
     RedisError::from((ErrorKind::Io, what))
 }
 
-fn client(address: SocketAddr) -> Result<redis::Client, RedisError> {
+/// A client that calls itself so, if it has a name: as its library's, for there is no other that a
+/// connection gives while it is made. (A server that does not know the command answers with an
+/// error, which is of no account; a link has learned it all the same.)
+fn client(address: SocketAddr, name: Option<&str>) -> Result<redis::Client, RedisError> {
     let address = ConnectionAddr::Tcp(address.ip().to_string(), address.port());
-    // No-delay, for a lock's commands are small and each waits for its answer; no CLIENT SETINFO,
-    // which would count as a command of the lock's.
+    // No CLIENT SETINFO without need: it would count as a command of the lock's.
+    let settings = redis::RedisConnectionInfo::default();
+    let settings = match name {
+        Some(name) => settings.set_lib_name(name, env!("CARGO_PKG_VERSION")),
+        None => settings.set_skip_set_lib_name(),
+    };
+    // No-delay, for a lock's commands are small and each waits for its answer.
     let info = redis::IntoConnectionInfo::into_connection_info(address)?
         .set_tcp_settings(TcpSettings::default().set_nodelay(true))
-        .set_redis_settings(redis::RedisConnectionInfo::default().set_skip_set_lib_name());
+        .set_redis_settings(settings);
     redis::Client::open(info)
 }
 
 async fn connect(
     address: SocketAddr,
     config: &AsyncConnectionConfig,
+    name: Option<&str>,
 ) -> Result<MultiplexedConnection, RedisError> {
-    let client = client(address)?;
+    let client = client(address, name)?;
     client
         .get_multiplexed_async_connection_with_config(config)
         .await
@@ -133,7 +143,7 @@ async fn connect_to_primary(
     address: SocketAddr,
     config: &AsyncConnectionConfig,
 ) -> Result<MultiplexedConnection, RedisError> {
-    let mut conn = connect(address, config).await?;
+    let mut conn = connect(address, config, None).await?;
     let role: Vec<redis::Value> = redis::cmd("ROLE").query_async(&mut conn).await?;
     match role.first() {
         Some(redis::Value::BulkString(role)) if role == b"master" => Ok(conn),
@@ -142,27 +152,28 @@ async fn connect_to_primary(
 }
 
 impl Server {
-    /// Connects.
+    /// Connects. Sentinels are asked under this name; the connection itself has none yet.
     pub(super) async fn connect(
         &self,
         config: &AsyncConnectionConfig,
+        name: Option<&str>,
     ) -> Result<MultiplexedConnection, RedisError> {
         match self {
-            Server::At(address) => connect(*address, config).await,
-            Server::Primary(sentinels) => sentinels.connect(config).await,
+            Server::At(address) => connect(*address, config, None).await,
+            Server::Primary(sentinels) => sentinels.connect(config, name).await,
         }
     }
 
     /// A connection to listen on.
-    pub(super) async fn pubsub(&self) -> Result<PubSub, RedisError> {
+    pub(super) async fn pubsub(&self, name: Option<&str>) -> Result<PubSub, RedisError> {
         let address = match self {
             Server::At(address) => *address,
             Server::Primary(sentinels) => {
-                let primary = sentinels.primary().await;
+                let primary = sentinels.primary(name).await;
                 primary.ok_or_else(|| none("no Sentinel answers"))?
             }
         };
-        client(address)?.get_async_pubsub().await
+        client(address, name)?.get_async_pubsub().await
     }
 
     /// Whether an error may mean that the primary is another one by now. (What it says of the
@@ -177,10 +188,10 @@ impl Server {
         let Server::Primary(sentinels) = self else {
             return std::future::pending().await;
         };
-        let first = sentinels.primary().await;
+        let first = sentinels.primary(None).await;
         loop {
             tokio::time::sleep(LOOK).await;
-            let now = sentinels.primary().await;
+            let now = sentinels.primary(None).await;
             if now.is_some() && now != first {
                 return;
             }
