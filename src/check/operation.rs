@@ -23,6 +23,8 @@ pub struct Operation {
     pub asked: Option<Time>,
     /// Whether that was not yet answered.
     pub asking: bool,
+    /// How it asks, while it waits.
+    pub questions: Questions,
     /// Its grant.
     pub grant: Option<Grant>,
     /// When it entered its section.
@@ -46,6 +48,19 @@ pub struct Operation {
     pub overlap: Option<Cause>,
     /// Why its own lock was gone before it released it, if it was.
     pub lost: Option<Cause>,
+}
+
+/// A waiter's last questions in a row.
+#[derive(Debug, Clone, Default)]
+pub struct Questions {
+    /// How many there are.
+    pub asked: u32,
+    /// When the first one of them was asked.
+    pub since: Time,
+    /// How often its key had been released by then.
+    pub releases: u64,
+    /// Whether it was told that there are too many.
+    pub told: bool,
 }
 
 impl Operation {

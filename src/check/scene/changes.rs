@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::super::finding::Cause;
 use super::super::grant::Grant;
 use super::super::key::Upset;
-use super::super::operation::Operation;
+use super::super::operation::{Operation, Questions};
 use super::Scene;
 use crate::clock::Time;
 use crate::history::OpId;
@@ -38,6 +38,15 @@ impl Scene {
         {
             key.upset = Some(Upset { freed: None });
         }
+    }
+
+    /// The questions of an operation that waits for the lock, and does not hold it already.
+    pub fn questions(&mut self, op: OpId) -> Option<&mut Questions> {
+        let operation = self.ops.get_mut(&op)?;
+        operation
+            .grant
+            .is_none()
+            .then_some(&mut operation.questions)
     }
 
     /// Takes in what tasks of their own record, the driver's lag and the server's own word: it may
@@ -106,7 +115,9 @@ impl Scene {
             Kind::Left { op } => self.with(*op, |op| op.in_section = false),
             Kind::RenewalAsked { op } => self.with_grant(*op, |grant| grant.renewal_asked(at)),
             Kind::Renewed { op } => self.with_grant(*op, |grant| grant.renewed(at)),
-            Kind::RenewalFailed { op, .. } => self.with_grant(*op, Grant::renewal_failed),
+            Kind::RenewalFailed { op, .. } => {
+                self.with_grant(*op, |grant| grant.renewal_failed(at))
+            }
             Kind::LeaseLost { op } => {
                 self.with_grant(*op, |grant| grant.lease_lost(at));
                 self.with(*op, |op| op.told_lost = true);
@@ -178,6 +189,7 @@ impl Scene {
             key,
             asked: None,
             asking: false,
+            questions: Questions::default(),
             grant: None,
             entered: None,
             in_section: false,
