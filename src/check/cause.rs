@@ -111,7 +111,8 @@ pub fn of_loss(scene: &Scene, loser: &Operation, granted: Window) -> Option<Loss
     let known = loser
         .lost
         .filter(|_| grant.gone.is_some_and(|gone| gone <= granted.1));
-    known.and_then(|cause| because(cause, None))
+    let undone = loser.undone_inside.then_some(Cause::Mistake);
+    because(known.or(undone)?, None)
 }
 
 /// Why the holder's lease could run out. The driver's own lag is the cause only where enough of it

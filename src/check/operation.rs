@@ -42,6 +42,9 @@ pub struct Operation {
     /// How its last attempt was answered, if not by a grant: true if it was refused, false if it
     /// failed.
     pub denied: Option<bool>,
+    /// Whether it may have given its own lock back inside its section: it asked for it once more and
+    /// was not granted it again, which a lock may undo altogether, or asked to release.
+    pub undone_inside: bool,
     /// Whether its watchdog has told it that the lease is lost.
     pub told_lost: bool,
     /// Why its section was not its own, if it was not.
@@ -73,6 +76,11 @@ impl Operation {
             role,
             at_ns,
         }
+    }
+
+    /// Whether it is in its section and has been granted the lock.
+    pub fn holds_inside(&self) -> bool {
+        self.in_section && self.grant.is_some()
     }
 
     /// Whether a release by another one may have removed its lock by some time.

@@ -393,6 +393,41 @@ fn a_lag_that_cost_another_its_lock_does_not_excuse_ones_own_slowness() {
     assert_found(&judged, Property::ForeignRelease, Cause::LeaseExpired);
 }
 
+// ---- mistake: a lock that is asked for once more, and given back with that
+
+#[test]
+fn who_asks_for_its_own_lock_once_more_may_have_given_it_back() {
+    let told = |whose: Op| {
+        let told = sale_under("redlock").at(0.0).granted(A).works(A, 3.0, 100);
+        cause(&told.at(1.0).denied(whose).at(1.1).granted(B).judged())
+    };
+    assert_eq!(told(A), Cause::Mistake);
+    assert_eq!(told(C), Cause::Unexplained);
+}
+
+#[test]
+fn it_may_be_given_back_before_the_answer_comes() {
+    let told = sale_under("redlock").at(0.0).granted(A).works(A, 3.0, 100);
+    assert_eq!(cause(&told.at(1.0).asks(A).at(1.1).granted(B).judged()), Cause::Mistake);
+}
+
+#[test]
+fn who_gives_its_lock_back_inside_its_section_may_have_nothing_left_of_it() {
+    let told = sale_under("token-lua").at(0.0).granted(A).works(A, 3.0, 100);
+    let told = told.at(1.0).asks_to_release_inside(A).at(1.1).granted(B);
+    assert_eq!(cause(&told.judged()), Cause::Mistake);
+}
+
+#[test]
+fn who_holds_it_twice_and_gives_one_hold_back_still_has_it() {
+    let told = sale_under("reentrant-watchdog")
+        .at(0.0).granted(A).works(A, 3.0, 100)
+        .at(0.5).granted_only(A)
+        .at(0.6).asks_to_release_inside(A)
+        .at(0.7).released_only(A, Release::StillHeld(1));
+    assert_eq!(cause(&told.at(1.1).granted(B).judged()), Cause::Unexplained);
+}
+
 // ---- evicted
 
 #[test]

@@ -90,6 +90,7 @@ impl Scene {
             Kind::Asked { op } => self.with(*op, |op| {
                 op.asked = Some(at);
                 op.asking = true;
+                op.undone_inside |= op.holds_inside();
             }),
             Kind::Denied { op } => self.with(*op, |op| {
                 op.asking = false;
@@ -122,7 +123,10 @@ impl Scene {
                 self.with_grant(*op, |grant| grant.lease_lost(at));
                 self.with(*op, |op| op.told_lost = true);
             }
-            Kind::ReleaseAsked { op } => self.with(*op, |op| op.release_asked = Some(at)),
+            Kind::ReleaseAsked { op } => self.with(*op, |op| {
+                op.release_asked = Some(at);
+                op.undone_inside |= op.holds_inside();
+            }),
             Kind::Frozen { instance } => {
                 self.frozen.entry(*instance).or_insert(at);
             }
@@ -198,6 +202,7 @@ impl Scene {
             release_asked: None,
             released: None,
             denied: None,
+            undone_inside: false,
             told_lost: false,
             overlap: None,
             lost: None,
@@ -212,7 +217,10 @@ impl Scene {
         operation.asking = false;
         let asked = operation.asked.unwrap_or(at);
         operation.grant = Some(Grant::new(asked, at, ttl, locked));
+        operation.undone_inside = false;
         if let Some(key) = self.keys.get_mut(operation.key as usize) {
+            // Who is granted it once more has it once.
+            key.holders.retain(|holder| *holder != op);
             key.holders.push(op);
             // Who asked before the key was free again may hold what an upset one will remove.
             if let Some(upset) = key.upset.as_mut().filter(|upset| upset.concerns(asked)) {
@@ -289,6 +297,7 @@ impl Scene {
         if matches!(outcome, Release::StillHeld(_)) {
             // This release is over, it removed nothing, and its holder holds on.
             let asked = operation.release_asked.take();
+            operation.undone_inside = false;
             if let Some(grant) = &mut operation.grant {
                 grant.held_on(asked.unwrap_or(at), at);
             }
