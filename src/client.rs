@@ -111,13 +111,22 @@ impl Conn {
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
-        let mut made = self.server.connect(&self.config).await?;
-        if let Some(name) = &self.name {
+        let made = self.connect_with(&self.config).await?;
+        self.set_live(Some(made.clone()));
+        Ok(made)
+    }
+
+    async fn connect_with(
+        &self,
+        config: &AsyncConnectionConfig,
+    ) -> Result<MultiplexedConnection, RedisError> {
+        let name = self.name.as_deref();
+        let mut made = self.server.connect(config, name).await?;
+        if let Some(name) = name {
             let mut set = redis::cmd("CLIENT");
             set.arg("SETNAME").arg(name);
             set.query_async::<()>(&mut made).await?;
         }
-        self.set_live(Some(made.clone()));
         Ok(made)
     }
 
@@ -212,7 +221,7 @@ impl Subscription {
 impl Conn {
     /// Listens to a channel, on a connection of its own.
     pub async fn subscribe(&self, channel: &str) -> Result<Subscription, RedisError> {
-        let mut pubsub = self.server.pubsub().await?;
+        let mut pubsub = self.server.pubsub(self.name.as_deref()).await?;
         pubsub.subscribe(channel).await?;
         Ok(Subscription { pubsub })
     }
@@ -251,7 +260,7 @@ impl Conn {
         patience: Duration,
     ) -> Result<BlockingPop, RedisError> {
         let config = self.config.clone().set_response_timeout(None);
-        let live = self.server.connect(&config).await?;
+        let live = self.connect_with(&config).await?;
         Ok(BlockingPop {
             live,
             list: list.to_owned(),
@@ -292,7 +301,7 @@ pub async fn listen(
 
 /// A connection on which a server tells of the keys of its database.
 pub async fn key_events(server: &Server) -> Result<redis::aio::PubSub, RedisError> {
-    let mut pubsub = server.pubsub().await?;
+    let mut pubsub = server.pubsub(None).await?;
     let channels = format!("__keyevent@{}__:*", server.access().database);
     pubsub.psubscribe(channels).await?;
     Ok(pubsub)

@@ -1190,7 +1190,11 @@ async fn every_lock_refuses_while_it_is_held_and_can_be_released_twice() {
         assert_eq!(other.release(&*lock).await, Release::Removed, "{name}");
     }
     let keys: Vec<String> = world.by_hand(0).await.say("KEYS *").await;
-    assert_eq!(keys, [format!("{KEY}:fence")], "only the counter stays");
+    assert_eq!(
+        keys,
+        [format!("{KEY}:fence:{{{KEY}}}")],
+        "only the counter stays"
+    );
 }
 
 #[tokio::test]

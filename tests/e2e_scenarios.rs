@@ -368,7 +368,7 @@ fn a_crash_inside_the_section_breaks_none_of_the_newer_locks_nor_the_alternative
 }
 
 /// The property that tells each mistake by its name; `check-once` is told by what it leads to.
-const MISTAKES: [(&str, &str); 11] = [
+const MISTAKES: [(&str, &str); 13] = [
     ("check-once", "overlap"),
     ("effect-after-release", "effect-after-release"),
     ("fail-open", "entry-without-grant"),
@@ -376,9 +376,11 @@ const MISTAKES: [(&str, &str); 11] = [
     ("nested", "nested-acquire"),
     ("release-unacquired", "release-unacquired"),
     ("renew-blindly", "foreign-renewal"),
+    ("spin", "busy-spinning"),
     ("ttl-cut-to-zero", "wrong-ttl"),
     ("ttl-too-long", "wrong-ttl"),
     ("ttl-too-short", "wrong-ttl"),
+    ("watchdog-dies", "watchdog-dead"),
     ("watchdog-not-cancelled", "renewal-after-release"),
 ];
 

@@ -104,7 +104,15 @@ pub fn of_loss(scene: &Scene, loser: &Operation, granted: Window) -> Option<Loss
     if ran_out && grant.may_have_ended(granted.1) {
         return expired();
     }
-    removed(suspects.last()?)
+    if let Some(last) = suspects.last() {
+        return removed(last);
+    }
+    // Gone once, and never its own again: for the reason that was told then.
+    let known = loser
+        .lost
+        .filter(|_| grant.gone.is_some_and(|gone| gone <= granted.1));
+    let undone = loser.undone_inside.then_some(Cause::Mistake);
+    because(known.or(undone)?, None)
 }
 
 /// Why the holder's lease could run out. The driver's own lag is the cause only where enough of it
@@ -124,14 +132,27 @@ pub fn of_expiry(scene: &Scene, holder: &Operation, grant: &Grant) -> Cause {
     if frozen >= needed || frozen >= lag && explains(frozen) {
         return Cause::FrozenHolder;
     }
+    if renewal_failed_by_itself(scene, holder, grant, end) {
+        return Cause::RenewalFailed;
+    }
     if explains(lag) {
         return Cause::DriverLag;
     }
     let asked_in_time = grant.renewal_asked.is_some_and(|asked| asked < end);
-    match asked_in_time || grant.renewal_failed {
+    match asked_in_time || grant.renewal_failed.is_some() {
         true => Cause::RenewalFailed,
         false => Cause::LeaseExpired,
     }
+}
+
+/// Whether a renewal was asked for in time and failed, and not because the driver did not hear its
+/// answer.
+fn renewal_failed_by_itself(scene: &Scene, holder: &Operation, grant: &Grant, end: Time) -> bool {
+    let Some((asked, failed)) = grant.renewal_failed.filter(|(asked, _)| *asked < end) else {
+        return false;
+    };
+    let late = scene.lag_within(holder.instance, (asked, failed));
+    late * 2 <= failed.since(asked)
 }
 
 /// When, by its plan, the holder would have renewed its lease, or would have been through with its

@@ -36,6 +36,14 @@ pub enum Property {
     ForeignRenewal,
     /// A renewal after the release.
     RenewalAfterRelease,
+    /// A section in progress whose watchdog has ceased to ask.
+    WatchdogDead,
+    /// A lease that was lost, and its holder not told of it.
+    UntoldLoss,
+    /// An answer of a lock that is not what the server had said.
+    FalseAnswer,
+    /// A waiter that asks over and over again.
+    BusySpinning,
     /// A write after the release.
     EffectAfterRelease,
     /// A write although the watchdog had told that the lease was lost.
@@ -61,7 +69,7 @@ pub enum Side {
 
 impl Property {
     /// All of them.
-    pub const ALL: [Property; 17] = [
+    pub const ALL: [Property; 21] = [
         Property::Overlap,
         Property::ForeignRelease,
         Property::EntryWithoutGrant,
@@ -73,6 +81,10 @@ impl Property {
         Property::WrongTtl,
         Property::ForeignRenewal,
         Property::RenewalAfterRelease,
+        Property::WatchdogDead,
+        Property::UntoldLoss,
+        Property::FalseAnswer,
+        Property::BusySpinning,
         Property::EffectAfterRelease,
         Property::UnheededLoss,
         Property::Oversell,
@@ -95,6 +107,10 @@ impl Property {
             Property::WrongTtl => "wrong-ttl",
             Property::ForeignRenewal => "foreign-renewal",
             Property::RenewalAfterRelease => "renewal-after-release",
+            Property::WatchdogDead => "watchdog-dead",
+            Property::UntoldLoss => "untold-loss",
+            Property::FalseAnswer => "false-answer",
+            Property::BusySpinning => "busy-spinning",
             Property::EffectAfterRelease => "effect-after-release",
             Property::UnheededLoss => "unheeded-loss",
             Property::Oversell => "oversell",
@@ -216,7 +232,7 @@ pub struct Witness {
     pub instance: u32,
     /// Its worker.
     pub worker: u32,
-    /// Its part in it: `holder`, `intruder`, `releaser`, `victim`, `writer`.
+    /// Its part in it.
     pub role: Role,
     /// The moment that makes it a witness, in nanoseconds of the run.
     #[schemars(with = "u64")]
@@ -239,6 +255,8 @@ pub enum Role {
     Writer,
     /// It was refused.
     Refused,
+    /// It waits for the lock.
+    Waiter,
 }
 
 /// How many findings of a property are kept; all are counted.

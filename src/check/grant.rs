@@ -19,8 +19,9 @@ pub struct Grant {
     pub locked: bool,
     /// A renewal that was asked for and not answered.
     pub renewal_asked: Option<Time>,
-    /// Whether a renewal has failed since the last one that worked.
-    pub renewal_failed: bool,
+    /// The first renewal that has failed since the last one that worked: when it was asked for, and
+    /// when it had failed.
+    pub renewal_failed: Option<(Time, Time)>,
     /// By when it is proven that the lock was not this operation's any more.
     pub gone: Option<Time>,
     /// Whether it was found gone while its lease should still have lived.
@@ -44,7 +45,7 @@ impl Grant {
             ttl,
             locked,
             renewal_asked: None,
-            renewal_failed: false,
+            renewal_failed: None,
             gone: None,
             gone_early: false,
             extended_another: false,
@@ -60,16 +61,17 @@ impl Grant {
         self.unanswered += 1;
     }
 
-    /// The lease was extended. Where it was gone before that was asked for, it was another's.
+    /// The lease was extended. Where it was gone before that was asked for, it was another's; where
+    /// it went while that was on its way nobody can tell whose it was, and it is gone all the same.
     pub fn renewed(&mut self, at: Time) {
         let asked = self.renewal_asked.take().unwrap_or(at);
-        if self.gone.is_some_and(|gone| gone < asked) {
-            self.extended_another = true;
+        if let Some(gone) = self.gone {
+            self.extended_another |= gone < asked;
             return;
         }
         self.extended_asked = asked;
         self.extended_answered = at;
-        self.renewal_failed = false;
+        self.renewal_failed = None;
         self.unanswered = 0;
     }
 
@@ -77,14 +79,14 @@ impl Grant {
     pub fn held_on(&mut self, asked: Time, answered: Time) {
         self.extended_asked = self.extended_asked.max(asked);
         self.extended_answered = answered;
-        self.renewal_failed = false;
+        self.renewal_failed = None;
         self.unanswered = u32::from(self.renewal_asked.is_some());
     }
 
     /// A renewal came to nothing, as far as the driver knows: it may be applied even later.
-    pub fn renewal_failed(&mut self) {
-        self.renewal_asked = None;
-        self.renewal_failed = true;
+    pub fn renewal_failed(&mut self, at: Time) {
+        let asked = self.renewal_asked.take().unwrap_or(at);
+        self.renewal_failed.get_or_insert((asked, at));
     }
 
     /// The watchdog gives the lease up. While a renewal is open this is the server's answer to it;

@@ -2,6 +2,7 @@
 //! check, one line each in [`ALL`]. The same code serves a running trial, its end, and a stored
 //! history. A check reads what is going on from the `Scene` and writes findings.
 
+mod answers;
 mod cause;
 mod coverage;
 mod expectation;
@@ -15,8 +16,10 @@ mod operation;
 mod orphan;
 mod overlap;
 mod scene;
+mod spinning;
 mod story;
 mod unheard;
+mod watchdog;
 
 pub use coverage::{Coverage, FaultCoverage};
 pub use expectation::{Expected, meet};
@@ -61,12 +64,15 @@ pub struct Entry {
 }
 
 /// Every check there is. The first ones give the later ones their causes.
-pub static ALL: [Entry; 7] = [
+pub static ALL: [Entry; 10] = [
     overlap::ENTRY,
     foreign_release::ENTRY,
     orphan::ENTRY,
     unheard::ENTRY,
     misuse::ENTRY,
+    watchdog::ENTRY,
+    answers::ENTRY,
+    spinning::ENTRY,
     ledger::ENTRY,
     coverage::ENTRY,
 ];

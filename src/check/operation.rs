@@ -23,6 +23,8 @@ pub struct Operation {
     pub asked: Option<Time>,
     /// Whether that was not yet answered.
     pub asking: bool,
+    /// How it asks, while it waits.
+    pub questions: Questions,
     /// Its grant.
     pub grant: Option<Grant>,
     /// When it entered its section.
@@ -40,12 +42,28 @@ pub struct Operation {
     /// How its last attempt was answered, if not by a grant: true if it was refused, false if it
     /// failed.
     pub denied: Option<bool>,
+    /// Whether it may have given its own lock back inside its section: it asked for it once more and
+    /// was not granted it again, which a lock may undo altogether, or asked to release.
+    pub undone_inside: bool,
     /// Whether its watchdog has told it that the lease is lost.
     pub told_lost: bool,
     /// Why its section was not its own, if it was not.
     pub overlap: Option<Cause>,
     /// Why its own lock was gone before it released it, if it was.
     pub lost: Option<Cause>,
+}
+
+/// A waiter's last questions in a row.
+#[derive(Debug, Clone, Default)]
+pub struct Questions {
+    /// How many there are.
+    pub asked: u32,
+    /// When the first one of them was asked.
+    pub since: Time,
+    /// How often its key had been released by then.
+    pub releases: u64,
+    /// Whether it was told that there are too many.
+    pub told: bool,
 }
 
 impl Operation {
@@ -58,6 +76,11 @@ impl Operation {
             role,
             at_ns,
         }
+    }
+
+    /// Whether it is in its section and has been granted the lock.
+    pub fn holds_inside(&self) -> bool {
+        self.in_section && self.grant.is_some()
     }
 
     /// Whether a release by another one may have removed its lock by some time.

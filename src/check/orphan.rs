@@ -53,9 +53,11 @@ impl Check for Orphan {
                 key,
                 pttl_ns,
                 after_ns,
+                rises,
                 // Operations that the driver cut short are no proof against the lock.
             } if !scene.is_open(key) => {
-                out.add(left_behind(event, scene, key, pttl_ns, after_ns));
+                let after = Duration::from_nanos(after_ns);
+                out.add(left_behind(event, scene, key, pttl_ns, after, rises));
             }
             _ => {}
         }
@@ -136,22 +138,34 @@ impl Orphan {
     }
 }
 
+/// How often a key's time to live must have risen after the end to be kept alive: what was on its
+/// way when everybody stopped comes once.
+const KEPT_ALIVE: u32 = 2;
+
 fn left_behind(
     event: &Event,
     scene: &Scene,
     key: u32,
     pttl_ns: Option<u64>,
-    after_ns: u64,
+    after: Duration,
+    rises: u32,
 ) -> Finding {
-    let after = Duration::from_nanos(after_ns);
+    let kept_alive = rises >= KEPT_ALIVE;
     let what = match pttl_ns {
         None => "has no TTL: it stays for ever, and nobody gets in again".to_owned(),
+        Some(_) if kept_alive => format!(
+            "still lives {after:.0?} after the last operation: its lease was extended {rises} \
+             times since, by a watchdog that outlives everything"
+        ),
         Some(_) => format!("still lives {after:.0?} after the last operation"),
     };
-    let cause = scene.key(key).and_then(Key::why_vacant);
+    let known = scene.key(key).and_then(Key::why_vacant);
     Finding {
         property: Property::OrphanKey,
-        cause: cause.unwrap_or(Cause::Unexplained),
+        cause: match kept_alive {
+            true => Cause::Mistake,
+            false => known.unwrap_or(Cause::Unexplained),
+        },
         at_ns: event.at_ns,
         summary: format!("the lock's key was left behind and {what}"),
         witnesses: vec![],

@@ -99,6 +99,7 @@ fn why(loss: &Loss) -> String {
         Cause::PromotionLostGrant => "a replica was promoted that did not know of its lock",
         Cause::ServerLostData => "a server had restarted without it",
         Cause::ServerClock => "a server's clock had jumped, and ended its lease",
+        Cause::Mistake => "it had asked for its own lock once more, and given it back with that",
         _ => "the history does not tell why",
     };
     why.to_owned()

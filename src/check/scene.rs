@@ -261,6 +261,6 @@ impl Scene {
 }
 
 /// How much two stretches of time have in common.
-fn common(one: Window, other: Window) -> Duration {
+pub(super) fn common(one: Window, other: Window) -> Duration {
     one.1.min(other.1).since(one.0.max(other.0))
 }

@@ -112,8 +112,15 @@ impl Access {
         }
     }
 
-    /// A client of a server that lets one in this way.
-    pub(super) fn client(&self, place: &Place) -> Result<redis::Client, RedisError> {
+    /// A client of a server that lets one in this way. It calls itself so, if it has a name: as its
+    /// library's, for there is no other that a connection gives while it is made. (A server that does
+    /// not know the command answers with an error, which is of no account; a link has learned it all
+    /// the same.)
+    pub(super) fn client(
+        &self,
+        place: &Place,
+        name: Option<&str>,
+    ) -> Result<redis::Client, RedisError> {
         let (host, port) = (place.host.clone(), place.port);
         let address = match self.tls {
             None => ConnectionAddr::Tcp(host, port),
@@ -124,10 +131,12 @@ impl Access {
                 tls_params: None,
             },
         };
-        // No CLIENT SETINFO, which would count as a command of the lock's.
-        let mut settings = RedisConnectionInfo::default()
-            .set_db(self.database)
-            .set_skip_set_lib_name();
+        // No CLIENT SETINFO without need: it would count as a command of the lock's.
+        let settings = RedisConnectionInfo::default().set_db(self.database);
+        let mut settings = match name {
+            Some(name) => settings.set_lib_name(name, env!("CARGO_PKG_VERSION")),
+            None => settings.set_skip_set_lib_name(),
+        };
         if let Some(user) = &self.user {
             settings = settings.set_username(user);
         }

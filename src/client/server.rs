@@ -87,10 +87,10 @@ impl Sentinels {
         &self.places
     }
 
-    /// What the first Sentinel that answers says.
-    pub async fn primary(&self) -> Option<Place> {
+    /// What the first Sentinel that answers says to who calls itself so.
+    pub async fn primary(&self, name: Option<&str>) -> Option<Place> {
         for sentinel in &self.places {
-            if let Some(primary) = self.ask(sentinel).await {
+            if let Some(primary) = self.ask(sentinel, name).await {
                 return Some(primary);
             }
         }
@@ -99,10 +99,10 @@ impl Sentinels {
 
     /// Where a Sentinel says that the primary is. Most let everybody in; one that does not is asked
     /// again as one asks the primary.
-    async fn ask(&self, sentinel: &Place) -> Option<Place> {
+    async fn ask(&self, sentinel: &Place, name: Option<&str>) -> Option<Place> {
         let was_open = self.open.load(Ordering::Relaxed);
         for open in [was_open, !was_open] {
-            match self.ask_as(sentinel, open).await {
+            match self.ask_as(sentinel, open, name).await {
                 Ok(primary) => {
                     self.open.store(open, Ordering::Relaxed);
                     return primary;
@@ -114,12 +114,17 @@ impl Sentinels {
         None
     }
 
-    async fn ask_as(&self, sentinel: &Place, open: bool) -> Result<Option<Place>, RedisError> {
+    async fn ask_as(
+        &self,
+        sentinel: &Place,
+        open: bool,
+        name: Option<&str>,
+    ) -> Result<Option<Place>, RedisError> {
         let access = self.access.to_a_sentinel(open);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(SENTINEL))
             .set_response_timeout(Some(SENTINEL));
-        let mut conn = connect(sentinel, &access, &config).await?;
+        let mut conn = connect(sentinel, &access, &config, name).await?;
         let mut ask = redis::cmd("SENTINEL");
         ask.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
         let told: Option<(String, u16)> = ask.query_async(&mut conn).await?;
@@ -131,7 +136,7 @@ impl Sentinels {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(SENTINEL))
             .set_response_timeout(Some(SENTINEL));
-        let Ok(mut conn) = connect(primary, &self.access, &config).await else {
+        let Ok(mut conn) = connect(primary, &self.access, &config, None).await else {
             return Vec::new();
         };
         let mut ask = redis::pipe();
@@ -147,6 +152,7 @@ impl Sentinels {
     async fn connect(
         &self,
         config: &AsyncConnectionConfig,
+        name: Option<&str>,
     ) -> Result<MultiplexedConnection, RedisError> {
         let mut last = none("no Sentinel answers");
         for round in 0..ROUNDS {
@@ -155,7 +161,7 @@ impl Sentinels {
             }
             let mut tried = Vec::new();
             for sentinel in &self.places {
-                let Some(primary) = self.ask(sentinel).await else {
+                let Some(primary) = self.ask(sentinel, name).await else {
                     continue;
                 };
                 if tried.contains(&primary) {
@@ -180,8 +186,9 @@ async fn connect(
     place: &Place,
     access: &Access,
     config: &AsyncConnectionConfig,
+    name: Option<&str>,
 ) -> Result<MultiplexedConnection, RedisError> {
-    let client = access.client(place)?;
+    let client = access.client(place, name)?;
     client
         .get_multiplexed_async_connection_with_config(config)
         .await
@@ -192,7 +199,7 @@ async fn connect_to_primary(
     access: &Access,
     config: &AsyncConnectionConfig,
 ) -> Result<MultiplexedConnection, RedisError> {
-    let mut conn = connect(place, access, config).await?;
+    let mut conn = connect(place, access, config, None).await?;
     let role: Vec<redis::Value> = redis::cmd("ROLE").query_async(&mut conn).await?;
     match role.first() {
         Some(redis::Value::BulkString(role)) if role == b"master" => Ok(conn),
@@ -214,27 +221,28 @@ impl Server {
         Server::At(link.into(), Arc::new(self.access().in_the_clear()))
     }
 
-    /// Connects.
+    /// Connects. Sentinels are asked under this name; the connection itself has none yet.
     pub(super) async fn connect(
         &self,
         config: &AsyncConnectionConfig,
+        name: Option<&str>,
     ) -> Result<MultiplexedConnection, RedisError> {
         match self {
-            Server::At(place, access) => connect(place, access, config).await,
-            Server::Primary(sentinels) => sentinels.connect(config).await,
+            Server::At(place, access) => connect(place, access, config, None).await,
+            Server::Primary(sentinels) => sentinels.connect(config, name).await,
         }
     }
 
     /// A connection to listen on.
-    pub(super) async fn pubsub(&self) -> Result<PubSub, RedisError> {
+    pub(super) async fn pubsub(&self, name: Option<&str>) -> Result<PubSub, RedisError> {
         let place = match self {
             Server::At(place, _) => place.clone(),
             Server::Primary(sentinels) => {
-                let primary = sentinels.primary().await;
+                let primary = sentinels.primary(name).await;
                 primary.ok_or_else(|| none("no Sentinel answers"))?
             }
         };
-        self.access().client(&place)?.get_async_pubsub().await
+        self.access().client(&place, name)?.get_async_pubsub().await
     }
 
     /// Whether an error may mean that the primary is another one by now. (What it says of the
@@ -249,10 +257,10 @@ impl Server {
         let Server::Primary(sentinels) = self else {
             return std::future::pending().await;
         };
-        let first = sentinels.primary().await;
+        let first = sentinels.primary(None).await;
         loop {
             tokio::time::sleep(LOOK).await;
-            let now = sentinels.primary().await;
+            let now = sentinels.primary(None).await;
             if now.is_some() && now != first {
                 return;
             }

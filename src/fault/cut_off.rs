@@ -1,7 +1,6 @@
 //! `cut-off`: an instance is cut off from all servers for a while. Nothing passes either way, and
 //! both ends believe that they are connected, as behind a firewall that drops what it sees. What was
-//! sent meanwhile arrives late. (A connection on which a waiter only listens for a wake-up has no
-//! name, and is not known to be the instance's.)
+//! sent meanwhile arrives late. Of a primary with replicas the Sentinels are cut off from it too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +23,7 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, for_ns: u6
     );
     let hole = Rule::new(Action::BlackHole(Ways::Both)).about(Filter::instance(instance));
     let holes = OnLinks::lay(faults, &hole);
+    let beside = OnLinks::beside_the_sentinels(faults, &hole);
     let faults = Arc::clone(faults);
     tokio::spawn(async move {
         let proof = async {
@@ -37,6 +37,6 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, for_ns: u6
         window(&faults, fault, long, proof).await;
         // Recorded first: what passes then comes after it.
         faults.ended(fault);
-        drop(holes);
+        drop((holes, beside));
     });
 }

@@ -31,6 +31,14 @@ impl OnLinks {
         OnLinks { guards, of }
     }
 
+    /// The same rule on the link of each Sentinel, if there are any. It proves nothing: who has no
+    /// reason to ask for the primary does not ask.
+    pub(super) fn beside_the_sentinels(faults: &Faults, rule: &Rule) -> Vec<Guard> {
+        let sentinels = faults.reach.group.iter().flat_map(|group| group.watchers());
+        let links = sentinels.filter_map(|one| one.link.as_ref());
+        links.map(|link| link.add(rule.clone())).collect()
+    }
+
     /// At how many servers it was applied, and how many a client talks to.
     pub(super) fn applied(&self) -> (usize, usize) {
         let applied = self.guards.iter().filter(|guard| guard.hits() > 0);

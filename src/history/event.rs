@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Time;
+use crate::scenario::Reply;
 use crate::verdict::Signal;
 
 /// The number of an operation, unique in its run.
@@ -212,6 +213,24 @@ pub enum Kind {
         /// Why, and of which server.
         why: String,
     },
+    /// What a server answered a worker, as the link in front of it saw it: recorded before the worker
+    /// can have heard it, whatever becomes of it on its way. (Only where there are links; older
+    /// readers of the format do not know it.)
+    Answered {
+        /// The worker that had asked.
+        worker: u32,
+        /// The key that it had asked about, an index into the header's `keys`.
+        key: u32,
+        /// What it had asked for.
+        to: Reply,
+        /// When the question came to the link.
+        asked_ns: Time,
+        /// Whether the server has done it.
+        done: bool,
+        /// The number that was the answer, if it was one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<i64>,
+    },
     /// A replica became the primary. (Only where there are replicas; older readers of the format
     /// do not know it.)
     Promoted {
@@ -272,6 +291,9 @@ pub enum Kind {
         pttl_ns: Option<u64>,
         /// How long after the end of the last operation it was still there.
         after_ns: u64,
+        /// How often its time to live was seen to have risen meanwhile.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        rises: u32,
     },
     /// The locks' keys could not be looked up after everyone had stopped, so nobody knows whether
     /// one was left behind. Such a run has no [`Kind::Ended`].
@@ -281,6 +303,10 @@ pub enum Kind {
     },
     /// The run is over. A history without this line was cut off.
     Ended {},
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Why an operation ended without the lock.

@@ -17,6 +17,7 @@ use super::lane::{Lane, Piece};
 use super::rule::{Action, Ways};
 use super::rules::{Active, Rules};
 use super::talk::{Fate, Talk};
+use super::watch::Undecided;
 
 /// How many rows of answers may be awaited; nothing more is asked before some have come.
 const ROWS: usize = 8 * 1024;
@@ -66,8 +67,8 @@ struct Relay<'a> {
     rules: &'a Rules,
     // A std mutex and not tokio's: it is held for one message, never across an await.
     talk: Mutex<Talk>,
-    /// The rules whose answers decide, in the order of those answers.
-    undecided: Mutex<VecDeque<Arc<Active>>>,
+    /// The answers that are waited for, in their order.
+    undecided: Mutex<VecDeque<Undecided>>,
     /// There may be an answer of the link's own to send.
     ours: Notify,
     /// An answer has come.
@@ -111,7 +112,7 @@ impl Relay<'_> {
         self.talk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn undecided(&self) -> MutexGuard<'_, VecDeque<Arc<Active>>> {
+    fn undecided(&self) -> MutexGuard<'_, VecDeque<Undecided>> {
         self.undecided
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -259,8 +260,14 @@ impl Relay<'_> {
             return Next::End(End::Reset);
         }
         let rule = ruled.then(|| self.rules.of_request(&talk.peer, words));
+        let watch = self.rules.watch();
+        let mut awaited = Undecided {
+            rule: None,
+            fate: Fate::Pass,
+            watched: watch.and_then(|watch| watch.sees(&talk.peer, words)),
+        };
         let Some(rule) = rule.flatten() else {
-            talk.sent(words, Fate::Pass);
+            self.sent(&mut talk, words, awaited);
             return Next::Pass;
         };
         let (fate, next) = match rule.action() {
@@ -274,15 +281,28 @@ impl Relay<'_> {
             }
             Action::Delay(by) => (Fate::Pass, Next::PassAfter(*by)),
             Action::Hold => (Fate::Pass, Next::PassWithout(Arc::clone(&rule))),
-            _ if rule.waits_for_the_answer() => (Fate::Depends, Next::Pass),
+            _ if rule.waits_for_the_answer() => {
+                awaited.rule = Some(Arc::clone(&rule));
+                (Fate::Depends, Next::Pass)
+            }
             Action::Swallow => (Fate::Swallow, Next::Pass),
             Action::ResetAfter => (Fate::Reset, Next::Pass),
             _ => (Fate::Pass, Next::Pass),
         };
-        if talk.sent(words, fate) && fate == Fate::Depends {
-            self.undecided().push_back(rule);
-        }
+        awaited.fate = fate;
+        self.sent(&mut talk, words, awaited);
         next
+    }
+
+    /// A request goes to the server; its answer may be waited for.
+    fn sent(&self, talk: &mut Talk, words: &Words<'_>, awaited: Undecided) {
+        let fate = match awaited.is_any() {
+            true => Fate::Depends,
+            false => awaited.fate,
+        };
+        if talk.sent(words, fate) && awaited.is_any() {
+            self.undecided().push_back(awaited);
+        }
     }
 
     /// Waits as it was decided. Tells whether the request passes.
@@ -316,19 +336,12 @@ impl Relay<'_> {
         fate
     }
 
-    /// What becomes of an answer that decides itself.
+    /// What becomes of an answer that is waited for.
     fn settled(&self, kind: u8, words: &Words<'_>) -> Fate {
-        let rule = self.undecided().pop_front();
-        let applies =
-            |rule: &Arc<Active>| rule.fits_answer(kind, words) && self.rules.in_force(rule);
-        let Some(rule) = rule.filter(applies) else {
-            return Fate::Pass;
-        };
-        rule.hit();
-        match rule.action() {
-            Action::ResetAfter => Fate::Reset,
-            _ => Fate::Swallow,
-        }
+        let awaited = self.undecided().pop_front();
+        awaited.map_or(Fate::Pass, |awaited| {
+            awaited.settle(self.rules, kind, words)
+        })
     }
 
     /// Has a piece pass with what is due, or not at all. True if the other end is gone.

@@ -8,6 +8,7 @@ mod lane;
 mod rule;
 mod rules;
 mod talk;
+mod watch;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,6 +20,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 pub use rule::{Action, Answer, Chance, Command, Filter, Refusal, Rule, Ways, Who, Window};
 pub use rules::Guard;
+pub use watch::{Heard, Watch};
 
 use rules::Rules;
 
@@ -86,6 +88,11 @@ impl Link {
     /// Adds a rule behind those that are there. It is gone when its guard is dropped.
     pub fn add(&self, rule: Rule) -> Guard {
         Rules::add(&self.rules, rule)
+    }
+
+    /// Has the server's answers told. Only the first who asks for it is told.
+    pub fn watch(&self, watch: Watch) {
+        self.rules.set_watch(watch);
     }
 
     /// Closes it as its server's machine does when it dies: nobody gets in any more, and what was

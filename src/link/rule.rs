@@ -129,7 +129,7 @@ pub enum Command {
 }
 
 impl Command {
-    fn fits(&self, words: &Words<'_>) -> bool {
+    pub(super) fn fits(&self, words: &Words<'_>) -> bool {
         match self {
             Command::Name(name) => words.is(0, name),
             Command::Script { body, sha } => {
@@ -280,14 +280,17 @@ pub(super) struct Peer {
     pub(super) worker: Option<u32>,
 }
 
+/// What the names of our own connections begin with; their instance and worker follow.
+pub(super) const OURS: &[u8] = b"oversold-";
+
 impl Peer {
     /// Takes in a name that the connection gives itself.
     pub(super) fn named(&mut self, name: &[u8]) {
-        let name = String::from_utf8_lossy(name);
-        if name.starts_with("sentinel-") {
+        if name.starts_with(b"sentinel-") {
             self.who = Who::Sentinel;
         }
-        let ours = name.strip_prefix("oversold-");
+        let ours = name.strip_prefix(OURS);
+        let ours = ours.and_then(|rest| str::from_utf8(rest).ok());
         let mut numbers = ours.into_iter().flat_map(|rest| rest.split('-'));
         let mut number = || numbers.next().and_then(|number| number.parse().ok());
         (self.instance, self.worker) = (number(), number());
@@ -312,7 +315,7 @@ impl Filter {
 }
 
 /// The first key of a request: its second word, or a script's fourth.
-fn key<'a>(words: &Words<'a>) -> Option<&'a [u8]> {
+pub(super) fn key<'a>(words: &Words<'a>) -> Option<&'a [u8]> {
     let scripts = [
         "EVAL",
         "EVALSHA",

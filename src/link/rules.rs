@@ -1,7 +1,7 @@
 //! The rules that a link has at the moment, each with its count of what it was applied to.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rand::rngs::ChaCha8Rng;
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::frame::Words;
 use super::rule::{Action, Peer, Rule, Ways};
+use super::watch::Watch;
 
 /// A rule in force.
 #[derive(Debug)]
@@ -82,6 +83,8 @@ pub(super) struct Rules {
     count: AtomicUsize,
     /// The link is closed: nothing passes any more.
     closed: AtomicBool,
+    /// Who is told of answers, once somebody is.
+    watch: OnceLock<Watch>,
     changed: watch::Sender<()>,
 }
 
@@ -140,6 +143,16 @@ impl Rules {
         }
         let rules = Arc::clone(rules);
         Guard { rules, active }
+    }
+
+    /// Has answers told, from now on. Only the first who asks for it is told.
+    pub(super) fn set_watch(&self, watch: Watch) {
+        let _ = self.watch.set(watch);
+    }
+
+    /// Who is told of answers.
+    pub(super) fn watch(&self) -> Option<&Watch> {
+        self.watch.get()
     }
 
     /// From now on nothing passes.

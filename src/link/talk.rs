@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use super::frame::Words;
-use super::rule::{Peer, Who};
+use super::rule::{OURS, Peer, Who};
 
 /// What becomes of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +96,10 @@ impl Talk {
     pub(super) fn learn(&mut self, words: &Words<'_>) {
         let name = match words.count {
             3 if words.is(0, "CLIENT") && words.is(1, "SETNAME") => words.get(2),
+            // Who listens has no other name to give. Libraries tell their own in the same way.
+            4 if words.is(1, "SETINFO") && words.is(2, "LIB-NAME") => {
+                words.get(3).filter(|name| name.starts_with(OURS))
+            }
             4.. if words.is(0, "HELLO") => (1..6)
                 .find(|place| words.is(*place, "SETNAME"))
                 .and_then(|place| words.get(place + 1)),
@@ -314,6 +318,15 @@ mod tests {
         let fates = talk.hear("$1\r\na\r\n>2\r\n+invalidate\r\n_\r\n$1\r\nb\r\n$1\r\nc\r\n");
         assert_eq!(fates, [Pass, Pass, Swallow, Pass]);
         assert_eq!(talk.rows(), 0);
+    }
+
+    #[test]
+    fn who_listens_tells_whose_it_is_by_its_librarys_name() {
+        let mut talk = Talk::new();
+        talk.send("CLIENT SETINFO LIB-NAME oversold-3-7", Pass);
+        assert_eq!((talk.peer.instance, talk.peer.worker), (Some(3), Some(7)));
+        talk.send("CLIENT SETINFO LIB-NAME another", Pass);
+        assert_eq!((talk.peer.instance, talk.peer.worker), (Some(3), Some(7)));
     }
 
     #[test]

@@ -144,7 +144,7 @@ struct Fair {
 
 /// The name of a key that goes with the lock's: it begins with it, and lies in its hash slot
 /// (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags>).
-fn beside(key: &str, what: &str) -> String {
+pub(super) fn beside(key: &str, what: &str) -> String {
     match key.contains('{') {
         true => format!("{key}:{what}"),
         false => format!("{key}:{what}:{{{key}}}"),

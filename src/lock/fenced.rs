@@ -5,12 +5,13 @@
 //! The lock itself breaks wherever token-lua-watchdog breaks; the ledger stays right, because the
 //! late write comes with the older number
 //! (<https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html>). The counter
-//! (`key:fence`) has no TTL and outlives all grants: if it ended, the numbers would begin again.
+//! (`key:fence`, in the lock's hash slot) has no TTL and outlives all grants: if it ended, the numbers would begin again.
 //! Known failures: a failover may lose the counter with the grant, and then two grants carry one
 //! number.
 
 use std::time::Duration;
 
+use super::fair::beside;
 use super::wire::{Request, Wire};
 use super::{
     Acquire, Boxed, COMPARE_AND_DELETE, COMPARE_AND_EXTEND, Call, Entry, Lease, Lock, Renewal,
@@ -56,7 +57,7 @@ struct Fenced {
 
 impl Fenced {
     async fn acquire(&self, call: &Call<'_>) -> Acquire {
-        let counter = format!("{}:fence", call.key);
+        let counter = beside(call.key, "fence");
         let ttl = milliseconds(self.ttl).to_string();
         let (keys, args) = ([call.key, &counter], [call.token, &ttl]);
         match call.conn().eval::<i64>(&self.acquire, &keys, &args).await {

@@ -15,14 +15,16 @@ use super::external::{rehearse, watch_sentinels};
 use super::freeze::{Alive, End, Life};
 use super::instance::{Instance, Shared, lock_of};
 use super::lag;
+use super::left_behind::look_for_keys;
 use super::load::Load;
-use crate::client::{self, Conn, Outcome, Patience, Server};
+use super::overheard::overhear;
+use crate::client::{self, Conn, Patience, Server};
 use crate::fault::{Faults, Instances};
 use crate::history::Recorder;
 use crate::history::event::{Kind, Stop};
 use crate::plan::Plan;
 use crate::store::Store;
-use crate::topology::{Group, Reach, Servers};
+use crate::topology::{Group, Servers};
 use crate::verdict::Signal;
 use crate::workload;
 
@@ -34,8 +36,6 @@ const CONNECT: Duration = Duration::from_secs(5);
 const DRAIN: Duration = Duration::from_secs(5);
 /// How long after it was lost a server is listened to again, wherever it is by then.
 const LISTEN_AGAIN: Duration = Duration::from_millis(50);
-/// How often a key that was left behind is looked up.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// Why a trial could not be run at all.
 #[derive(Debug, thiserror::Error)]
@@ -117,6 +117,7 @@ pub async fn run(
         load: Load::new(plan.load.operations, items),
         faults,
     });
+    overhear(&shared, &reach);
     let mut beside = JoinSet::new();
     beside.spawn(lag::watch(shared.recorder.clone(), plan.ttl()));
     // Servers that tell nothing need no listener.
@@ -148,7 +149,10 @@ pub async fn run(
     let _ = tokio::time::timeout(plan.longest_section() + DRAIN, shared.faults.settled()).await;
     let looked = match died {
         true => Ok(()),
-        false => look_for_keys(&shared, &reach).await,
+        false => {
+            let (connect, response) = (CONNECT, CONNECT);
+            look_for_keys(&shared, &reach, Patience { connect, response }).await
+        }
     };
     beside.shutdown().await;
     shared.recorder.record(match looked {
@@ -279,63 +283,6 @@ async fn drain(shared: &Arc<Shared>, instances: &mut JoinSet<End>) {
         shared.recorder.record(Kind::DrainCut { instances: left });
         instances.shutdown().await;
     }
-}
-
-/// Looks up every lock's key after everybody has stopped: a key that is still there after a whole
-/// TTL, or that has none, was left behind. The error is the server's silence.
-async fn look_for_keys(shared: &Arc<Shared>, reach: &Reach) -> Result<(), String> {
-    let clock = shared.recorder.clock();
-    let ended = clock.now();
-    let patience = Patience {
-        connect: CONNECT,
-        response: CONNECT,
-    };
-    let mut nodes = Vec::new();
-    for server in reach.servers_left() {
-        let conn = Conn::open(server, patience).await;
-        nodes.push(conn.map_err(|error| error.to_string())?);
-    }
-    let longest = shared.plan.ttl() + shared.plan.ttl() / 2;
-    let mut left: Vec<u32> = (0..shared.keys.len() as u32).collect();
-    loop {
-        let mut still = Vec::new();
-        let waited = clock.now().since(ended);
-        for key in left {
-            let milliseconds = time_to_live(&nodes, &shared.keys[key as usize]).await?;
-            match milliseconds {
-                -2 => continue,
-                0.. if waited < longest => still.push(key),
-                pttl => {
-                    shared.recorder.record(Kind::KeyAtEnd {
-                        key,
-                        pttl_ns: u64::try_from(pttl).ok().map(|ms| ms * 1_000_000),
-                        after_ns: crate::clock::nanos(waited),
-                    });
-                }
-            }
-        }
-        if still.is_empty() {
-            return Ok(());
-        }
-        left = still;
-        clock.sleep(LOOK).await;
-    }
-}
-
-/// A key's longest time to live on any node, in milliseconds: -1 if it has none, -2 if it is
-/// nowhere (<https://redis.io/docs/latest/commands/pttl/>).
-async fn time_to_live(nodes: &[Conn], key: &str) -> Result<i64, String> {
-    let mut longest = -2;
-    for node in nodes {
-        let mut pttl = redis::cmd("PTTL");
-        pttl.arg(key);
-        match node.call::<i64>(&pttl).await {
-            Outcome::Done(-1) => return Ok(-1),
-            Outcome::Done(milliseconds) => longest = longest.max(milliseconds),
-            Outcome::Refused(error) | Outcome::Unknown(error) => return Err(error),
-        }
-    }
-    Ok(longest)
 }
 
 /// Records what the server itself says of the locks' keys.

@@ -116,7 +116,7 @@ pub(super) async fn watch_sentinels(
 ) {
     let mut last = None;
     loop {
-        let now = sentinels.primary().await;
+        let now = sentinels.primary(None).await;
         if let Some(place) = now.filter(|now| last.as_ref() != Some(now)) {
             if last.is_some() {
                 let held = sentinels.held(&place, &keys).await;

@@ -121,6 +121,9 @@ impl Operation {
                 Renewal::Lost => break,
                 Renewal::Failed(error) => {
                     let now = self.record(Kind::RenewalFailed { op, error });
+                    if self.shared.plan.lock.mistake == Some(Mistake::WatchdogDies) {
+                        return std::future::pending().await;
+                    }
                     if now.since(extended) >= ttl {
                         break;
                     }

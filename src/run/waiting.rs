@@ -80,6 +80,9 @@ impl Worker {
                 if waited + pause > Duration::from_nanos(give_up_after_ns) {
                     return Next::Stop(GiveUp::Policy);
                 }
+                if self.mistake() == Some(Mistake::Spin) {
+                    return self.pause_or_stop(Duration::ZERO).await;
+                }
                 self.pause_or_stop(pause).await
             }
             Wait::WakeUp { bound_ns } => {
@@ -158,13 +161,15 @@ impl Waiting {
         let ear = match (&mut self.ear, wake_up) {
             (Some(ear), _) => ear,
             (None, WakeUp::Message(channel)) => {
-                let subscription = conn.subscribe(&channel).await.ok()?;
+                let subscribing = tokio::time::timeout(at_most, conn.subscribe(&channel));
+                let subscription = subscribing.await.ok()?.ok()?;
                 self.ear = Some(Ear::Message(subscription));
                 return Some(());
             }
             (None, WakeUp::Pop(list)) => {
                 let answer = Duration::from_nanos(operation.shared.plan.lock.response_timeout_ns);
-                let pop = conn.blocking_pop(&list, answer).await.ok()?;
+                let connecting = tokio::time::timeout(answer, conn.blocking_pop(&list, answer));
+                let pop = connecting.await.ok()?.ok()?;
                 self.ear.insert(Ear::Pop(pop))
             }
         };

@@ -30,11 +30,15 @@ pub enum Mistake {
     WatchdogNotCancelled,
     /// The effect is committed after the release.
     EffectAfterRelease,
+    /// The watchdog ends with the first renewal that fails, and tells nobody.
+    WatchdogDies,
+    /// Who is not granted the lock asks again at once.
+    Spin,
 }
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Mistake; 11] = [
+    pub const ALL: [Mistake; 13] = [
         Mistake::IgnoreDenied,
         Mistake::ReleaseUnacquired,
         Mistake::CheckOnce,
@@ -46,6 +50,8 @@ impl Mistake {
         Mistake::RenewBlindly,
         Mistake::WatchdogNotCancelled,
         Mistake::EffectAfterRelease,
+        Mistake::WatchdogDies,
+        Mistake::Spin,
     ];
 
     /// The word for it in a scenario.
@@ -62,6 +68,8 @@ impl Mistake {
             Mistake::RenewBlindly => "renew-blindly",
             Mistake::WatchdogNotCancelled => "watchdog-not-cancelled",
             Mistake::EffectAfterRelease => "effect-after-release",
+            Mistake::WatchdogDies => "watchdog-dies",
+            Mistake::Spin => "spin",
         }
     }
 
@@ -79,6 +87,8 @@ impl Mistake {
             Mistake::RenewBlindly => "the renewal extends the key whoever holds it",
             Mistake::WatchdogNotCancelled => "the watchdog goes on after the release",
             Mistake::EffectAfterRelease => "the effect is committed after the release",
+            Mistake::WatchdogDies => "the watchdog ends with the first renewal that fails",
+            Mistake::Spin => "who is not granted the lock asks again at once",
         }
     }
 }

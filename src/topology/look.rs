@@ -119,7 +119,7 @@ async fn place(server: &Server, url: &RedisUrl) -> Result<Place, ExternalError> 
         Server::At(place, _) => return Ok(place.clone()),
         Server::Primary(sentinels) => sentinels,
     };
-    sentinels.primary().await.ok_or_else(|| ExternalError {
+    sentinels.primary(None).await.ok_or_else(|| ExternalError {
         place: at(url),
         what: "no Sentinel there names a primary of that name".to_owned(),
         next: "`redis-cli -h HOST -p PORT SENTINEL MASTERS` tells the names; the URL is \

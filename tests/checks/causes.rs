@@ -211,6 +211,38 @@ fn a_little_lag_does_not_excuse_a_renewal_that_was_not_answered() {
 }
 
 #[test]
+fn a_lag_after_a_renewal_has_failed_does_not_excuse_it() {
+    let told = a_renewal_in_time().at(1.8).renewal_fails(A).at(4.9).driver_was_late(3.0);
+    let judged = overlapped(told, 5.1);
+    assert_eq!(cause(&judged), Cause::RenewalFailed);
+    assert_eq!(judged.lock, Verdict::Fail);
+}
+
+#[test]
+fn a_renewal_whose_answer_the_driver_was_too_late_to_hear_is_not_the_locks() {
+    let told = a_renewal_in_time().at(4.9).driver_was_late(3.1).renewal_fails(A);
+    assert_eq!(cause(&overlapped(told, 5.1)), Cause::DriverLag);
+}
+
+#[test]
+fn a_lock_that_was_lost_stays_lost_whatever_a_late_renewal_says() {
+    let judged = sale_under("token-lua-watchdog")
+        .at(0.0).granted(A).works(A, 9.0, 100)
+        .at(0.5).freezes(A)
+        .at(5.1).asks(B)
+        .at(5.2).thaws(A).asks_to_renew(A)
+        .at(5.21).granted(B).works(B, 1.0, 100)
+        .at(5.22).renewed(A)
+        .at(6.2).releases(B)
+        .at(6.3).granted(C).works(C, 0.5, 99)
+        .at(6.8).releases(C)
+        .at(9.0).releases_and_hears(A, Release::Gone)
+        .judged();
+    assert_eq!(causes(&judged), [Cause::FrozenHolder, Cause::FrozenHolder], "{judged:#?}");
+    assert_not_found(&judged, Property::ForeignRenewal);
+}
+
+#[test]
 fn a_watchdog_that_never_asks_is_not_excused_by_a_lag_that_nobody_measured() {
     let told = sale_under("token-lua-watchdog").at(0.0).granted(A).works(A, 7.0, 100);
     let judged = overlapped(told, 5.1);
@@ -359,6 +391,41 @@ fn a_lag_that_cost_another_its_lock_does_not_excuse_ones_own_slowness() {
         .judged();
     assert_eq!(causes(&judged), [Cause::LeaseExpired, Cause::DriverLag], "{judged:#?}");
     assert_found(&judged, Property::ForeignRelease, Cause::LeaseExpired);
+}
+
+// ---- mistake: a lock that is asked for once more, and given back with that
+
+#[test]
+fn who_asks_for_its_own_lock_once_more_may_have_given_it_back() {
+    let told = |whose: Op| {
+        let told = sale_under("redlock").at(0.0).granted(A).works(A, 3.0, 100);
+        cause(&told.at(1.0).denied(whose).at(1.1).granted(B).judged())
+    };
+    assert_eq!(told(A), Cause::Mistake);
+    assert_eq!(told(C), Cause::Unexplained);
+}
+
+#[test]
+fn it_may_be_given_back_before_the_answer_comes() {
+    let told = sale_under("redlock").at(0.0).granted(A).works(A, 3.0, 100);
+    assert_eq!(cause(&told.at(1.0).asks(A).at(1.1).granted(B).judged()), Cause::Mistake);
+}
+
+#[test]
+fn who_gives_its_lock_back_inside_its_section_may_have_nothing_left_of_it() {
+    let told = sale_under("token-lua").at(0.0).granted(A).works(A, 3.0, 100);
+    let told = told.at(1.0).asks_to_release_inside(A).at(1.1).granted(B);
+    assert_eq!(cause(&told.judged()), Cause::Mistake);
+}
+
+#[test]
+fn who_holds_it_twice_and_gives_one_hold_back_still_has_it() {
+    let told = sale_under("reentrant-watchdog")
+        .at(0.0).granted(A).works(A, 3.0, 100)
+        .at(0.5).granted_only(A)
+        .at(0.6).asks_to_release_inside(A)
+        .at(0.7).released_only(A, Release::StillHeld(1));
+    assert_eq!(cause(&told.at(1.1).granted(B).judged()), Cause::Unexplained);
 }
 
 // ---- evicted

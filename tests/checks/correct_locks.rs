@@ -438,6 +438,25 @@ proptest! {
     }
 
     #[test]
+    fn a_lock_that_is_right_raises_no_alarm_where_its_history_is_cut_off(
+        shape in shapes(true),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let (mut events, _, kept) = history_with_kept(&shape);
+        events.truncate(at.index(events.len()));
+        let mut judged = judged(&shape, &events);
+        let by_right = |finding: &Finding| {
+            let mut named = finding.witnesses.iter().filter(|w| w.role == Role::Holder);
+            finding.property == Property::OrphanKey && named.any(|w| kept.contains(&w.op))
+        };
+        judged.findings.retain(|finding| !by_right(finding));
+        judged.by_driver.retain(|finding| !by_right(finding));
+        prop_assert_eq!(lock_findings(&judged), Vec::<String>::new());
+        let why = judged.doubts.iter().any(|why| why.contains("cut off"));
+        prop_assert!(why, "{:?}", judged.doubts);
+    }
+
+    #[test]
     fn a_stranger_beside_a_holder_is_always_found(
         shape in shapes(false),
         which in any::<prop::sample::Index>(),

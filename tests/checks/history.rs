@@ -9,7 +9,7 @@ use oversold::history::event::{Effect, GiveUp, Kind, Release, ServerDid, Stop};
 use oversold::history::{Event, OpId};
 use oversold::lock;
 use oversold::plan::{Overrides, Plan};
-use oversold::scenario::{Scenario, Vocabulary, Workload};
+use oversold::scenario::{Reply, Scenario, Vocabulary, Workload};
 use oversold::store::Ledger;
 
 /// An operation: its number is its instance's and worker's too.
@@ -424,6 +424,30 @@ impl History {
         self.record(Kind::Server { key, did })
     }
 
+    /// The server's answer to a question that was put to it at a time comes to the link.
+    pub fn server_says(self, op: Op, to: Reply, asked: f64, done: bool) -> History {
+        self.server_says_a_number(op, to, asked, done, None)
+    }
+
+    /// The same, and it is a number.
+    pub fn server_says_a_number(
+        self,
+        op: Op,
+        to: Reply,
+        asked: f64,
+        done: bool,
+        number: Option<i64>,
+    ) -> History {
+        self.record(Kind::Answered {
+            worker: op.instance(),
+            key: op.key,
+            to,
+            asked_ns: Time((asked * 1e9).round() as u64),
+            done,
+            number,
+        })
+    }
+
     pub fn promotes(self, held: &[u32]) -> History {
         let (server, held) = ("127.0.0.1:1".to_owned(), held.to_vec());
         self.record(Kind::Promoted { server, held })
@@ -476,12 +500,18 @@ impl History {
 
     /// A key is still there after everybody has stopped.
     pub fn key_is_left(self, key: u32, pttl: Option<f64>) -> History {
+        self.key_is_left_and_rises(key, pttl, 0)
+    }
+
+    /// The same, and its time to live has risen so many times since.
+    pub fn key_is_left_and_rises(self, key: u32, pttl: Option<f64>, rises: u32) -> History {
         let pttl_ns = pttl.map(|seconds| (seconds * 1e9) as u64);
-        let after_ns = (1.5 * TTL * 1e9) as u64;
+        let after_ns = (2.0 * TTL * 1e9) as u64;
         self.record(Kind::KeyAtEnd {
             key,
             pttl_ns,
             after_ns,
+            rises,
         })
     }
 

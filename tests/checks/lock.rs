@@ -238,7 +238,9 @@ fn a_hold_given_back_at_4_and_the_last_one_at(seconds: f64) -> History {
 
 #[test]
 fn a_release_within_a_lease_of_the_hold_given_back_is_not_foreign() {
-    assert_clean(&a_hold_given_back_at_4_and_the_last_one_at(8.5).judged());
+    // (Its watchdog is dead, which is told apart.)
+    let judged = a_hold_given_back_at_4_and_the_last_one_at(8.5).judged();
+    assert_not_found(&judged, Property::ForeignRelease);
 }
 
 #[test]
@@ -317,6 +319,21 @@ fn a_key_without_a_ttl_that_outlives_everybody_is_an_orphan() {
         .at(3.0).key_is_left(0, None)
         .judged();
     assert_found(&judged, Property::OrphanKey, Cause::HolderCrashed);
+}
+
+#[test]
+fn a_key_that_is_kept_alive_after_the_end_has_a_watchdog_that_outlives_everything() {
+    let told = |rises| {
+        sale_under("token-lua-watchdog")
+            .at(0.0).granted(A)
+            .at(1.0).releases_and_hears(A, Release::Failed("OOM".to_owned()))
+            .at(12.0).key_is_left_and_rises(0, Some(4.0), rises)
+            .judged()
+    };
+    assert_found(&told(5), Property::OrphanKey, Cause::Mistake);
+    assert!(told(5).findings[0].summary.contains("extended 5 times"), "{:?}", told(5));
+    // One that was on its way when everybody stopped is none.
+    assert!(!told(1).findings[0].summary.contains("extended"), "{:?}", told(1));
 }
 
 #[test]

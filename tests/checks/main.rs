@@ -8,6 +8,8 @@ mod stored;
 
 // One sentence a line: what happens at one moment stays together.
 #[rustfmt::skip]
+mod answers;
+#[rustfmt::skip]
 mod business;
 #[rustfmt::skip]
 mod causes;
@@ -18,4 +20,8 @@ mod lock;
 #[rustfmt::skip]
 mod misuse;
 #[rustfmt::skip]
+mod spinning;
+#[rustfmt::skip]
 mod unheard;
+#[rustfmt::skip]
+mod watchdog;

@@ -362,13 +362,19 @@ impl Ended {
         })
     }
 
-    /// The reports in the document.
+    /// The reports in the document. In none of a scenario of ours anything is left unexplained.
     #[track_caller]
     pub fn all(&self) -> Vec<Lock<'_>> {
-        match self.document().get("reports") {
+        let all: Vec<_> = match self.document().get("reports") {
             Some(reports) => list(reports).iter().map(Lock).collect(),
             None => vec![Lock(self.document())],
+        };
+        for report in &all {
+            let file = format!("scenarios/{}.toml", report.word("scenario"));
+            let unexplained = report.causes().contains("unexplained");
+            assert!(!(unexplained && package(&file).exists()), "{report:?}");
         }
+        all
     }
 
     /// The report of the only lock.

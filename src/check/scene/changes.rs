@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::super::finding::Cause;
 use super::super::grant::Grant;
 use super::super::key::Upset;
-use super::super::operation::Operation;
+use super::super::operation::{Operation, Questions};
 use super::Scene;
 use crate::clock::Time;
 use crate::history::OpId;
@@ -38,6 +38,15 @@ impl Scene {
         {
             key.upset = Some(Upset { freed: None });
         }
+    }
+
+    /// The questions of an operation that waits for the lock, and does not hold it already.
+    pub fn questions(&mut self, op: OpId) -> Option<&mut Questions> {
+        let operation = self.ops.get_mut(&op)?;
+        operation
+            .grant
+            .is_none()
+            .then_some(&mut operation.questions)
     }
 
     /// Takes in what tasks of their own record, the driver's lag and the server's own word: it may
@@ -81,6 +90,7 @@ impl Scene {
             Kind::Asked { op } => self.with(*op, |op| {
                 op.asked = Some(at);
                 op.asking = true;
+                op.undone_inside |= op.holds_inside();
             }),
             Kind::Denied { op } => self.with(*op, |op| {
                 op.asking = false;
@@ -106,12 +116,17 @@ impl Scene {
             Kind::Left { op } => self.with(*op, |op| op.in_section = false),
             Kind::RenewalAsked { op } => self.with_grant(*op, |grant| grant.renewal_asked(at)),
             Kind::Renewed { op } => self.with_grant(*op, |grant| grant.renewed(at)),
-            Kind::RenewalFailed { op, .. } => self.with_grant(*op, Grant::renewal_failed),
+            Kind::RenewalFailed { op, .. } => {
+                self.with_grant(*op, |grant| grant.renewal_failed(at))
+            }
             Kind::LeaseLost { op } => {
                 self.with_grant(*op, |grant| grant.lease_lost(at));
                 self.with(*op, |op| op.told_lost = true);
             }
-            Kind::ReleaseAsked { op } => self.with(*op, |op| op.release_asked = Some(at)),
+            Kind::ReleaseAsked { op } => self.with(*op, |op| {
+                op.release_asked = Some(at);
+                op.undone_inside |= op.holds_inside();
+            }),
             Kind::Frozen { instance } => {
                 self.frozen.entry(*instance).or_insert(at);
             }
@@ -178,6 +193,7 @@ impl Scene {
             key,
             asked: None,
             asking: false,
+            questions: Questions::default(),
             grant: None,
             entered: None,
             in_section: false,
@@ -186,6 +202,7 @@ impl Scene {
             release_asked: None,
             released: None,
             denied: None,
+            undone_inside: false,
             told_lost: false,
             overlap: None,
             lost: None,
@@ -200,7 +217,10 @@ impl Scene {
         operation.asking = false;
         let asked = operation.asked.unwrap_or(at);
         operation.grant = Some(Grant::new(asked, at, ttl, locked));
+        operation.undone_inside = false;
         if let Some(key) = self.keys.get_mut(operation.key as usize) {
+            // Who is granted it once more has it once.
+            key.holders.retain(|holder| *holder != op);
             key.holders.push(op);
             // Who asked before the key was free again may hold what an upset one will remove.
             if let Some(upset) = key.upset.as_mut().filter(|upset| upset.concerns(asked)) {
@@ -277,6 +297,7 @@ impl Scene {
         if matches!(outcome, Release::StillHeld(_)) {
             // This release is over, it removed nothing, and its holder holds on.
             let asked = operation.release_asked.take();
+            operation.undone_inside = false;
             if let Some(grant) = &mut operation.grant {
                 grant.held_on(asked.unwrap_or(at), at);
             }

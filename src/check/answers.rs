@@ -1,0 +1,254 @@
+//! `false-answer`: what a lock tells its caller is what the server had said. Where a link stands in
+//! front of each server the history has the server's own answers: a grant, a refusal, a release, a
+//! longer lease and a hold count are held against them. Without links there is nothing to hold them
+//! against here; what follows from a false answer is found by the other checks.
+
+use std::collections::HashMap;
+
+use super::finding::{Cause, Finding, Findings, Property, Role};
+use super::operation::Operation;
+use super::scene::Scene;
+use super::{Check, Entry};
+use crate::clock::Time;
+use crate::history::OpId;
+use crate::history::event::{Event, Kind, Release};
+use crate::lock;
+use crate::plan::Plan;
+use crate::scenario::{Mistake, Reply, Topology};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "answers",
+    about: "what a lock tells its caller is what the server had said, where a link hears it",
+    make: |plan| Box::new(Answers::new(plan)),
+};
+
+struct Answers {
+    /// Whether there are links to hear by.
+    linked: bool,
+    /// Whether there is one server: of several, each may have said something else.
+    alone: bool,
+    /// How many servers must have done it.
+    needed: u32,
+    /// Whether renewals are asked for in another way than the lock's own.
+    renews_otherwise: bool,
+    /// Whether anything was heard: an older history has no such answers.
+    heard: bool,
+    /// What each worker was answered, for the operation that it is at.
+    workers: HashMap<u32, Said>,
+}
+
+/// What the servers said to an operation.
+struct Said {
+    op: OpId,
+    instance: u32,
+    acquire: Exchange,
+    renewal: Exchange,
+    release: Exchange,
+}
+
+/// One question and the answers to it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Exchange {
+    /// When it was asked, unless it was answered since.
+    asked: Option<Time>,
+    /// How many servers have done it.
+    done: u32,
+    /// The last number that was an answer.
+    number: Option<i64>,
+}
+
+impl Answers {
+    fn new(plan: &Plan) -> Answers {
+        let lock = lock::find(&plan.lock.kind);
+        let alone = lock.is_some_and(|lock| !lock.quorum);
+        let behind_links = plan.needs_link() || matches!(plan.topology, Topology::Sentinel { .. });
+        Answers {
+            linked: behind_links && lock.is_some_and(|lock| lock.wire.is_some()),
+            alone,
+            needed: match alone {
+                true => 1,
+                false => plan.topology.nodes() / 2 + 1,
+            },
+            renews_otherwise: plan.lock.mistake == Some(Mistake::RenewBlindly),
+            heard: false,
+            workers: HashMap::new(),
+        }
+    }
+}
+
+impl Check for Answers {
+    fn event(&mut self, event: &Event, scene: &mut Scene, out: &mut Findings) {
+        if !self.linked {
+            return;
+        }
+        let at = event.at_ns;
+        match &event.event {
+            Kind::Answered {
+                worker,
+                to,
+                asked_ns,
+                done,
+                number,
+                ..
+            } => {
+                self.heard = true;
+                if let Some(said) = self.workers.get_mut(worker) {
+                    said.to(*to).answered(*asked_ns, *done, *number);
+                }
+            }
+            Kind::Asked { op } => self.asks(*op, Reply::Acquire, at, scene),
+            Kind::RenewalAsked { op } => self.asks(*op, Reply::Renewal, at, scene),
+            Kind::ReleaseAsked { op } => self.asks(*op, Reply::Release, at, scene),
+            Kind::Done { op } | Kind::GaveUp { op, .. } => self.forgets(*op, scene),
+            Kind::Crashed { instance } => {
+                self.workers.retain(|_, said| said.instance != *instance);
+            }
+            told => {
+                let operation = told_to(told).and_then(|op| scene.op(op));
+                if let Some(operation) = operation.filter(|_| self.heard)
+                    && let Some(false_answer) = self.told(told, operation)
+                {
+                    out.add(finding(at, operation, &false_answer));
+                }
+            }
+        }
+    }
+}
+
+/// Whom an event gives the lock's answer.
+fn told_to(event: &Kind) -> Option<OpId> {
+    match event {
+        Kind::Granted {
+            op, locked: true, ..
+        }
+        | Kind::Denied { op }
+        | Kind::AcquireFailed { op, .. }
+        | Kind::Renewed { op }
+        | Kind::RenewalFailed { op, .. }
+        | Kind::LeaseLost { op }
+        | Kind::Released { op, .. } => Some(*op),
+        _ => None,
+    }
+}
+
+impl Answers {
+    fn asks(&mut self, op: OpId, what: Reply, at: Time, scene: &Scene) {
+        let Some(operation) = scene.op(op) else {
+            return;
+        };
+        let new = || Said {
+            op,
+            instance: operation.instance,
+            acquire: Exchange::default(),
+            renewal: Exchange::default(),
+            release: Exchange::default(),
+        };
+        let said = self.workers.entry(operation.worker).or_insert_with(new);
+        if said.op != op {
+            // A watchdog that outlives its operation asks beside the next one.
+            if what == Reply::Renewal {
+                return;
+            }
+            *said = new();
+        }
+        *said.to(what) = Exchange {
+            asked: Some(at),
+            ..Exchange::default()
+        };
+    }
+
+    fn forgets(&mut self, op: OpId, scene: &Scene) {
+        if let Some(operation) = scene.op(op)
+            && (self.workers.get(&operation.worker)).is_some_and(|said| said.op == op)
+        {
+            self.workers.remove(&operation.worker);
+        }
+    }
+
+    /// What is false about an answer, if the servers said something else.
+    fn told(&mut self, told: &Kind, operation: &Operation) -> Option<String> {
+        let (needed, alone) = (self.needed, self.alone);
+        let said = self.workers.get_mut(&operation.worker);
+        let said = said.filter(|said| said.op == operation.op)?;
+        let done = |exchange: &Exchange| exchange.done >= needed;
+        match told {
+            Kind::Granted { .. } if !done(&said.acquire) => {
+                Some("was told that it has the lock, and the server had not granted it".to_owned())
+            }
+            Kind::Denied { .. } if alone && done(&said.acquire) => {
+                Some("was told that another has the lock, and the server had granted it".to_owned())
+            }
+            Kind::AcquireFailed { .. } if alone && done(&said.acquire) => {
+                Some("was told of an error, and the server had granted it the lock".to_owned())
+            }
+            Kind::Renewed { .. } => {
+                let extended = done(&said.renewal) || self.renews_otherwise;
+                said.renewal.asked = None;
+                let what = "was told that its lease is longer, and the server had not extended it";
+                (!extended).then(|| what.to_owned())
+            }
+            Kind::RenewalFailed { .. } => {
+                said.renewal.asked = None;
+                None
+            }
+            Kind::LeaseLost { .. } if said.renewal.asked.is_some() && done(&said.renewal) => {
+                Some("was told that its lease is lost, and the server had extended it".to_owned())
+            }
+            Kind::Released { outcome, .. } => released(outcome, &said.release, done, alone),
+            _ => None,
+        }
+    }
+}
+
+fn released(
+    outcome: &Release,
+    said: &Exchange,
+    done: impl Fn(&Exchange) -> bool,
+    alone: bool,
+) -> Option<String> {
+    match outcome {
+        Release::Removed if !done(said) => {
+            Some("was told that its lock is removed, and the server had not removed it".to_owned())
+        }
+        Release::StillHeld(holds) if said.number != Some(i64::from(*holds)) => {
+            let counted = said.number.map_or("nothing".to_owned(), |n| n.to_string());
+            Some(format!(
+                "was told that {holds} holds are left, and the server had said {counted}"
+            ))
+        }
+        Release::Gone | Release::NotMine | Release::Failed(_) if alone && done(said) => {
+            Some("was told that its lock was not removed, and the server had removed it".to_owned())
+        }
+        _ => None,
+    }
+}
+
+impl Said {
+    fn to(&mut self, what: Reply) -> &mut Exchange {
+        match what {
+            Reply::Acquire => &mut self.acquire,
+            Reply::Renewal => &mut self.renewal,
+            Reply::Release => &mut self.release,
+        }
+    }
+}
+
+impl Exchange {
+    /// An answer, if it is to this question: one to an earlier one may come late.
+    fn answered(&mut self, to: Time, done: bool, number: Option<i64>) {
+        if self.asked.is_some_and(|asked| asked <= to) {
+            self.done += u32::from(done);
+            self.number = number;
+        }
+    }
+}
+
+fn finding(at_ns: Time, operation: &Operation, what: &str) -> Finding {
+    Finding {
+        property: Property::FalseAnswer,
+        cause: Cause::Mistake,
+        at_ns,
+        summary: format!("{} {what}", operation.name()),
+        witnesses: vec![operation.witness(Role::Holder, at_ns)],
+    }
+}

@@ -1,0 +1,91 @@
+//! What is left of the locks after everybody has stopped: keys that should have been released, or
+//! have run out by now, and leases that somebody still extends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::instance::Shared;
+use crate::client::{Conn, Outcome, Patience};
+use crate::history::event::Kind;
+use crate::topology::Reach;
+
+/// How often a key that was left behind is looked up.
+const LOOK: Duration = Duration::from_millis(10);
+/// How much more a key's time to live must be than it was to have risen; it is told in whole
+/// milliseconds.
+const RISE_MS: i64 = 2;
+
+/// A key that is still there.
+struct Left {
+    key: u32,
+    /// Its time to live when it was last looked up, in milliseconds.
+    pttl: i64,
+    rises: u32,
+}
+
+/// Looks up every lock's key after everybody has stopped: a key that is still there after two TTLs,
+/// or that has none, was left behind. The error is the server's silence.
+pub(super) async fn look_for_keys(
+    shared: &Arc<Shared>,
+    reach: &Reach,
+    patience: Patience,
+) -> Result<(), String> {
+    let clock = shared.recorder.clock();
+    let ended = clock.now();
+    let mut nodes = Vec::new();
+    for server in reach.servers_left() {
+        let conn = Conn::open(server, patience).await;
+        nodes.push(conn.map_err(|error| error.to_string())?);
+    }
+    let longest = shared.plan.ttl() * 2;
+    let keys = 0..shared.keys.len() as u32;
+    let mut left: Vec<Left> = keys
+        .map(|key| Left {
+            key,
+            pttl: i64::MAX,
+            rises: 0,
+        })
+        .collect();
+    loop {
+        let mut still = Vec::new();
+        let waited = clock.now().since(ended);
+        for mut one in left {
+            let pttl = time_to_live(&nodes, &shared.keys[one.key as usize]).await?;
+            one.rises += u32::from(pttl.saturating_sub(RISE_MS) > one.pttl);
+            one.pttl = pttl;
+            match pttl {
+                -2 => continue,
+                0.. if waited < longest => still.push(one),
+                _ => {
+                    shared.recorder.record(Kind::KeyAtEnd {
+                        key: one.key,
+                        pttl_ns: u64::try_from(pttl).ok().map(|ms| ms * 1_000_000),
+                        after_ns: crate::clock::nanos(waited),
+                        rises: one.rises,
+                    });
+                }
+            }
+        }
+        if still.is_empty() {
+            return Ok(());
+        }
+        left = still;
+        clock.sleep(LOOK).await;
+    }
+}
+
+/// A key's longest time to live on any node, in milliseconds: -1 if it has none, -2 if it is
+/// nowhere (<https://redis.io/docs/latest/commands/pttl/>).
+async fn time_to_live(nodes: &[Conn], key: &str) -> Result<i64, String> {
+    let mut longest = -2;
+    for node in nodes {
+        let mut pttl = redis::cmd("PTTL");
+        pttl.arg(key);
+        match node.call::<i64>(&pttl).await {
+            Outcome::Done(-1) => return Ok(-1),
+            Outcome::Done(milliseconds) => longest = longest.max(milliseconds),
+            Outcome::Refused(error) | Outcome::Unknown(error) => return Err(error),
+        }
+    }
+    Ok(longest)
+}
