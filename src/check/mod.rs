@@ -2,6 +2,7 @@
 //! check, one line each in [`ALL`]. The same code serves a running trial, its end, and a stored
 //! history. A check reads what is going on from the `Scene` and writes findings.
 
+mod again;
 mod cause;
 mod coverage;
 mod expectation;
@@ -61,12 +62,13 @@ pub struct Entry {
 }
 
 /// Every check there is. The first ones give the later ones their causes.
-pub static ALL: [Entry; 7] = [
+pub static ALL: [Entry; 8] = [
     overlap::ENTRY,
     foreign_release::ENTRY,
     orphan::ENTRY,
     unheard::ENTRY,
     misuse::ENTRY,
+    again::ENTRY,
     ledger::ENTRY,
     coverage::ENTRY,
 ];

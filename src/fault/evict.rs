@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Entry;
 use super::node::{ANSWER, Blow, ask, held, info, open};
+use super::settings::Settings;
 use crate::client::Conn;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -21,8 +22,11 @@ pub(super) async fn strike(blow: &Blow) -> Option<String> {
     let conn = open(&blow.node, ANSWER).await?;
     let before = held(&conn, &blow.faults.keys).await?;
     let evicted = evicted(&conn).await?;
-    set(&conn, "maxmemory-policy", "allkeys-lru").await?;
-    set(&conn, "maxmemory", "1").await?;
+    let mut settings = Settings::of(&blow.node);
+    settings
+        .set(&conn, "maxmemory-policy", "allkeys-lru")
+        .await?;
+    settings.set(&conn, "maxmemory", "1").await?;
     // One command and not a transaction, which is refused by a server without memory.
     let keys: Vec<&str> = blow.faults.keys.iter().map(String::as_str).collect();
     let exist = [&["EXISTS"], keys.as_slice()].concat();
@@ -32,8 +36,7 @@ pub(super) async fn strike(blow: &Blow) -> Option<String> {
         }
     };
     let gone = tokio::time::timeout(ANSWER, gone).await;
-    set(&conn, "maxmemory", "0").await?;
-    set(&conn, "maxmemory-policy", "noeviction").await?;
+    settings.restore().await?;
     gone.ok()?;
     let keys: Vec<u32> = before.iter().map(|(key, _)| *key).collect();
     let (node, name) = (blow.node.address(), blow.name(&keys)?);
@@ -44,10 +47,6 @@ pub(super) async fn strike(blow: &Blow) -> Option<String> {
             now - evicted
         )
     })
-}
-
-async fn set(conn: &Conn, option: &str, value: &str) -> Option<String> {
-    ask(conn, &["CONFIG", "SET", option, value]).await
 }
 
 async fn evicted(conn: &Conn) -> Option<u64> {

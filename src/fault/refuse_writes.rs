@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::node::{ANSWER, open};
+use super::settings::{Settings, refusal};
 use super::{Entry, Faults};
-use crate::client::Outcome;
 use crate::topology::Machine;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -21,9 +21,12 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
     tokio::spawn(async move {
         let wanted = Duration::from_nanos(for_ns);
         faults.began(fault, format!("servers refuse writes for {wanted:?}"));
+        let mut changed = Vec::new();
         let mut refused = Vec::new();
         for node in &faults.reach.nodes {
-            refused.extend(refuse(node, 1).await);
+            let mut settings = Settings::of(node);
+            refused.extend(refuse(node, &mut settings).await);
+            changed.push(settings);
         }
         if refused.len() == faults.reach.nodes.len() {
             faults.landed(
@@ -32,24 +35,17 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
             );
         }
         tokio::time::sleep(wanted).await;
-        for node in &faults.reach.nodes {
-            refuse(node, 0).await;
+        for settings in changed {
+            settings.restore().await;
         }
         faults.ended(fault);
     });
 }
 
-/// Sets how many replicas a write needs, of which there are none. Tells the error that a write is
-/// answered with then.
-async fn refuse(node: &Machine, replicas: u32) -> Option<String> {
+/// Sets how many replicas a write needs: one, of which there are none. Tells the error that a write
+/// is answered with then.
+async fn refuse(node: &Machine, settings: &mut Settings) -> Option<String> {
     let conn = open(node, ANSWER).await?;
-    let mut set = redis::cmd("CONFIG");
-    set.arg("SET").arg("min-replicas-to-write").arg(replicas);
-    let _: Outcome<()> = conn.call(&set).await;
-    let mut probe = redis::cmd("SET");
-    probe.arg("oversold:probe").arg(1).arg("PX").arg(1);
-    match conn.call::<()>(&probe).await {
-        Outcome::Refused(error) => Some(error),
-        _ => None,
-    }
+    settings.set(&conn, "min-replicas-to-write", "1").await?;
+    refusal(&conn).await
 }

@@ -41,6 +41,7 @@ pub(super) async fn relay(mut client: TcpStream, mut server: TcpStream, rules: &
         rules,
         talk: Mutex::new(Talk::new()),
         undecided: Mutex::default(),
+        held: Mutex::default(),
         ours: Notify::new(),
         answered: Notify::new(),
     };
@@ -68,6 +69,8 @@ struct Relay<'a> {
     talk: Mutex<Talk>,
     /// The rules whose answers decide, in the order of those answers.
     undecided: Mutex<VecDeque<Arc<Active>>>,
+    /// The rule that holds the answer which has come.
+    held: Mutex<Option<Arc<Active>>>,
     /// There may be an answer of the link's own to send.
     ours: Notify,
     /// An answer has come.
@@ -176,6 +179,12 @@ impl Relay<'_> {
                 if fate == Some(Fate::Reset) {
                     let _ = self.send(&mut out, &lane).await;
                     return End::Reset;
+                }
+                if fate == Some(Fate::Hold) {
+                    if self.send(&mut out, &lane).await {
+                        return End::Reset;
+                    }
+                    self.held_back().await;
                 }
                 out.lost |= fate == Some(Fate::Swallow);
                 let gone = self.put(&mut out, &lane, &piece).await
@@ -290,16 +299,30 @@ impl Relay<'_> {
         match next {
             Next::Pass => {}
             Next::PassAfter(by) => tokio::time::sleep(by).await,
-            Next::PassWithout(rule) => loop {
-                let mut changes = self.rules.changes();
-                if !self.rules.in_force(&rule) {
-                    break;
-                }
-                let _ = changes.changed().await;
-            },
+            Next::PassWithout(rule) => self.without(&rule).await,
             Next::Skip | Next::SkipAll | Next::End(_) => return false,
         }
         true
+    }
+
+    /// Waits until a rule is gone.
+    async fn without(&self, rule: &Arc<Active>) {
+        loop {
+            let mut changes = self.rules.changes();
+            if !self.rules.in_force(rule) {
+                return;
+            }
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// Waits while the answer that has come is held.
+    async fn held_back(&self) {
+        let held = self.held.lock();
+        let rule = held.unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(rule) = rule {
+            self.without(&rule).await;
+        }
     }
 
     fn heard(&self, lane: &mut Lane, bytes: &Range<usize>) -> Fate {
@@ -327,6 +350,11 @@ impl Relay<'_> {
         rule.hit();
         match rule.action() {
             Action::ResetAfter => Fate::Reset,
+            Action::HoldAnswer => {
+                let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+                *held = Some(Arc::clone(&rule));
+                Fate::Hold
+            }
             _ => Fate::Swallow,
         }
     }

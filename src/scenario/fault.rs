@@ -2,32 +2,48 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::instance_fault::{InstanceFault, instance_fault};
 use super::read::{Field, Table};
-use super::schedule::{At, at_of, is_time};
+use super::schedule::{At, Repeat};
 use super::server_fault::{ServerFault, server_fault};
 use super::times::positive;
+use super::when::{at_of, is_foreseen, is_time};
 use crate::clock::nanos;
 
 /// Something done on purpose.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
-    /// When it strikes, and whom.
+    /// When it strikes first, and whom.
     pub at: At,
+    /// How often.
+    #[serde(default)]
+    pub repeat: Repeat,
     /// What it does.
     pub how: How,
+    /// Whether the lock must be granted again when it is over.
+    #[serde(default)]
+    pub again: bool,
+}
+
+impl Fault {
+    /// How often it is to strike, if that is not left to chance or to the length of the run.
+    pub fn planned_strikes(&self) -> Option<u64> {
+        match self.repeat.chance {
+            Some(_) => None,
+            None => self.repeat.times,
+        }
+    }
 }
 
 /// What a fault does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
-    /// The instance stands still, its watchdogs too, as in a stop-the-world pause.
-    Freeze {
-        /// For how long.
-        for_ns: u64,
+    /// An instance is struck.
+    Instance {
+        /// What is done to it.
+        fault: InstanceFault,
     },
-    /// The instance's process dies.
-    Crash,
     /// Every server refuses writes, with an error.
     RefuseWrites {
         /// For how long.
@@ -81,20 +97,29 @@ impl How {
             | How::Delay { .. }
             | How::Reset { .. }
             | How::Refuse { .. } => true,
-            How::Freeze { .. }
-            | How::Crash
-            | How::RefuseWrites { .. }
-            | How::LostGrant
-            | How::Server { .. } => false,
+            How::Instance { fault } => matches!(fault, InstanceFault::Cancel { .. }),
+            How::RefuseWrites { .. } | How::LostGrant | How::Server { .. } => false,
         }
+    }
+
+    /// Whether it strikes one instance, and no other one.
+    pub fn strikes_an_instance(self) -> bool {
+        matches!(
+            self,
+            How::Instance { .. }
+                | How::LoseReply { .. }
+                | How::CutOff { .. }
+                | How::Delay { .. }
+                | How::Reset { .. }
+        )
     }
 
     /// The same on another scale of time.
     pub fn scaled(self, scale: f64) -> How {
         let scaled = |ns: u64| (ns as f64 * scale).round() as u64;
         match self {
-            How::Freeze { for_ns } => How::Freeze {
-                for_ns: scaled(for_ns),
+            How::Instance { fault } => How::Instance {
+                fault: fault.scaled(scale),
             },
             How::RefuseWrites { for_ns } => How::RefuseWrites {
                 for_ns: scaled(for_ns),
@@ -113,7 +138,7 @@ impl How {
                 node,
                 fault: fault.scaled(scale),
             },
-            How::Crash | How::LostGrant | How::LoseReply { .. } | How::Reset { .. } => self,
+            How::LostGrant | How::LoseReply { .. } | How::Reset { .. } => self,
         }
     }
 }
@@ -170,9 +195,8 @@ pub(super) fn faults_of(field: &Field<'_>, place: Place) -> Option<Vec<Fault>> {
 fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
     let table = field.table()?;
     let kind_field = table.need("kind", "\"freeze\"");
-    let mut kinds = vec![
-        "freeze",
-        "crash",
+    let mut kinds = InstanceFault::WORDS.to_vec();
+    kinds.extend([
         "refuse-writes",
         "lost-grant",
         "lose-reply",
@@ -180,31 +204,43 @@ fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
         "delay",
         "reset",
         "refuse",
-    ];
+    ]);
     kinds.extend(ServerFault::WORDS);
     let kind = kind_field.as_ref().and_then(|field| field.word(&kinds));
     let at_field = table.need("at", "{ point = \"in-section\", nth = 20 }");
     let at = at_field.as_ref();
     let at = at.and_then(|field| at_of(field.table()?, place.instances));
+    let (at, repeat) = at.unzip();
+    let at_a_time = || at_field.clone().filter(|_| is_time(at.as_ref()));
     let long = || table.need("for", "\"8s\"").and_then(|f| positive(&f));
     let how = match kind {
-        Some("freeze") => long().map(|long| How::Freeze {
-            for_ns: nanos(long),
-        }),
+        Some(word) if InstanceFault::WORDS.contains(&word) => {
+            let fault = instance_fault(word, &table);
+            let about_one = fault.is_some_and(InstanceFault::is_about_a_worker);
+            if let Some(field) = at_a_time().filter(|_| about_one) {
+                field.misfit(format!(
+                    "`{word}` strikes at a `point`: it is about one worker"
+                ));
+            }
+            fault.map(|fault| How::Instance { fault })
+        }
         Some("refuse-writes") => long().map(|long| How::RefuseWrites {
             for_ns: nanos(long),
         }),
         Some("lost-grant") => {
-            if let Some(field) = kind_field.filter(|_| !place.sentinel) {
+            if let Some(field) = kind_field.clone().filter(|_| !place.sentinel) {
                 field.misfit("`lost-grant` needs `topology = { kind = \"sentinel\" }`");
             }
-            if let Some(field) = at_field.filter(|_| matches!(at, Some(At::Time { .. }))) {
+            if let Some(field) = at_field
+                .clone()
+                .filter(|_| !is_foreseen(at.as_ref(), repeat))
+            {
                 field.misfit("`lost-grant` strikes at a `point`: it is about one grant");
             }
             Some(How::LostGrant)
         }
         Some("lose-reply") => {
-            if let Some(field) = at_field.filter(|_| matches!(at, Some(At::Time { .. }))) {
+            if let Some(field) = at_a_time() {
                 field.misfit("`lose-reply` strikes at a `point`: it is about one worker");
             }
             reply_of(&table).map(|which| How::LoseReply { which })
@@ -233,21 +269,45 @@ fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
                 .map_or(Some(0), |field| field.integer(0..=8));
             let fault = server_fault(word, &table);
             if fault.is_some_and(ServerFault::needs_majority) {
-                about_a_majority(word, kind_field, at_field.filter(|_| is_time(at)), place);
+                let unforeseen = at_field
+                    .clone()
+                    .filter(|_| !is_foreseen(at.as_ref(), repeat));
+                about_a_majority(word, kind_field.clone(), unforeseen, place);
             }
             node.zip(fault).map(|(node, fault)| How::Server {
                 node: node as u32,
                 fault,
             })
         }
-        Some(_) => Some(How::Crash),
-        None => {
+        // No other word is known.
+        Some(_) | None => {
             table.finish_unsure();
             return None;
         }
     };
+    let again = again(&table, how, place);
     table.finish();
-    Some(Fault { at: at?, how: how? })
+    Some(Fault {
+        at: at?,
+        repeat: repeat?,
+        how: how?,
+        again: again?,
+    })
+}
+
+/// Whether the lock must be granted again afterwards. Where a fault takes the only server away for
+/// good, it cannot.
+fn again(table: &Table<'_>, how: Option<How>, place: Place) -> Option<bool> {
+    let Some(field) = table.get("again") else {
+        return Some(false);
+    };
+    let again = field.boolean()?;
+    let fault = ServerFault::Kill;
+    let for_good = matches!(how, Some(How::Server { fault: what, .. }) if what == fault);
+    if again && for_good && !place.quorum {
+        field.misfit("nobody is granted a lock again whose only server is dead");
+    }
+    Some(again)
 }
 
 /// Which answer is lost: the acquire's, unless it is said.

@@ -1,18 +1,26 @@
-//! When a fault strikes: the moments that a scenario can name, and how they are read.
+//! When a fault strikes: at a point of an operation, when something was seen to happen, at a time,
+//! or at random times; and how often.
 
 use serde::{Deserialize, Serialize};
 
-use super::read::{Field, Table};
-use crate::clock::nanos;
-
-/// When a fault strikes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// When a fault strikes first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum At {
     /// When any operation reaches a point for the n-th time; it strikes that one's instance.
     Point {
         /// The point.
         point: Point,
+        /// The how manieth time, from 1.
+        nth: u64,
+    },
+    /// When something of the kind is seen for the n-th time; it strikes the instance that sees it.
+    Seen {
+        /// What.
+        what: Seen,
+        /// The key that it must be about, by its number, if not any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<u32>,
         /// The how manieth time, from 1.
         nth: u64,
     },
@@ -23,6 +31,69 @@ pub enum At {
         /// The instance that is struck; when absent the plan draws one.
         instance: Option<u32>,
     },
+    /// At random times of a window.
+    Random {
+        /// Not before that.
+        from_ns: u64,
+        /// Not after that.
+        to_ns: u64,
+        /// The instance that is struck; when absent the plan draws one each time.
+        instance: Option<u32>,
+        /// The strikes that the plan has drawn, in order.
+        #[serde(default)]
+        drawn: Vec<Moment>,
+    },
+}
+
+/// A strike at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Moment {
+    /// When, since the start.
+    pub at_ns: u64,
+    /// Which instance.
+    pub instance: u32,
+}
+
+/// How often a fault strikes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Repeat {
+    /// How many times, if not to the end of the run.
+    pub times: Option<u64>,
+    /// How far apart: in nanoseconds after a time, in passings after a point or what is seen.
+    pub every: u64,
+    /// With what probability, from the first passing on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chance: Option<f64>,
+}
+
+impl Default for Repeat {
+    fn default() -> Repeat {
+        Repeat {
+            times: Some(1),
+            every: 1,
+            chance: None,
+        }
+    }
+}
+
+impl Repeat {
+    /// Whether it strikes at a passing, if the first one is the n-th; before chance.
+    pub fn strikes_at(self, passing: u64, nth: u64) -> bool {
+        let Some(since) = passing.checked_sub(nth) else {
+            return false;
+        };
+        if self.chance.is_some() {
+            return true;
+        }
+        let every = self.every.max(1);
+        since % every == 0 && self.times.is_none_or(|times| since / every < times)
+    }
+
+    /// The times of its strikes, if the first one is then.
+    pub fn times_from(self, first_ns: u64) -> impl Iterator<Item = u64> {
+        let all = std::iter::successors(Some(first_ns), move |at| at.checked_add(self.every));
+        all.take(usize::try_from(self.times.unwrap_or(u64::MAX)).unwrap_or(usize::MAX))
+    }
 }
 
 /// The points of an operation at which a fault can strike.
@@ -65,70 +136,31 @@ impl Point {
     }
 }
 
-// Reading them.
-
-/// Whether it is a time of the run.
-pub(super) fn is_time(at: Option<At>) -> bool {
-    matches!(at, Some(At::Time { .. }))
+/// What can be seen to happen, in the history's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Seen {
+    /// The lock was granted, and is held; its section has not begun.
+    Granted,
+    /// It was refused.
+    Denied,
+    /// A lease was renewed.
+    Renewed,
+    /// A release was answered.
+    Released,
 }
 
-/// Reads one.
-pub(super) fn at_of(table: Table<'_>, instances: Option<u64>) -> Option<At> {
-    let (point, nth) = (table.get("point"), table.get("nth"));
-    let (time, instance) = (table.get("time"), table.get("instance"));
-    let at = match (point, time) {
-        (Some(point), None) => {
-            if let Some(instance) = instance {
-                instance.key_problem("`instance` goes with `time`: a point strikes who reaches it");
-            }
-            at_point(&point, nth.as_ref())
-        }
-        (None, Some(time)) => {
-            if let Some(nth) = nth {
-                nth.key_problem("`nth` goes with `point`: a time comes once");
-            }
-            at_time(&time, instance.as_ref(), instances)
-        }
-        (Some(_), Some(time)) => {
-            time.key_problem("a fault strikes either at a `point` or at a `time`, not at both");
-            None
-        }
-        (None, None) => {
-            if !table.means_one_of(&["point", "time"]) {
-                table.problem(
-                    "a fault strikes at a point of an operation, `at = { point = \"in-section\", \
-                     nth = 20 }`, or at a time, `at = { time = \"3s\", instance = 0 }`",
-                );
-            }
-            None
-        }
-    };
-    table.finish();
-    at
-}
+impl Seen {
+    /// All of them.
+    pub const ALL: [Seen; 4] = [Seen::Granted, Seen::Denied, Seen::Renewed, Seen::Released];
 
-fn at_point(point: &Field<'_>, nth: Option<&Field<'_>>) -> Option<At> {
-    let word = point.word(&Point::ALL.map(Point::word));
-    let nth = nth.map_or(Some(1), |nth| nth.integer(1..=1_000_000_000));
-    let (word, nth) = (word?, nth?);
-    let point = Point::ALL.into_iter().find(|point| point.word() == word)?;
-    Some(At::Point { point, nth })
-}
-
-/// A fault can only strike an instance that there is.
-fn at_time(time: &Field<'_>, instance: Option<&Field<'_>>, instances: Option<u64>) -> Option<At> {
-    let time = time.duration();
-    let number = instance.map(|field| field.integer(0..=9_999));
-    if let (Some(field), Some(Some(number)), Some(instances)) = (instance, number, instances)
-        && number >= instances
-    {
-        field.misfit(format!(
-            "instance {number} does not exist: there are {instances}, numbered from 0"
-        ));
+    /// The word for it in a scenario.
+    pub fn word(self) -> &'static str {
+        match self {
+            Seen::Granted => "granted",
+            Seen::Denied => "denied",
+            Seen::Renewed => "renewed",
+            Seen::Released => "released",
+        }
     }
-    let instance = number.map_or(Some(None), |read| read.map(Some));
-    Some(At::Time {
-        at_ns: nanos(time?),
-        instance: instance?.map(|instance| instance as u32),
-    })
 }
