@@ -1,8 +1,11 @@
 //! The run's one monotonic clock. Every time in a history is read here, so that two times can be
 //! compared without asking whose clock they come from. Touches nothing but the operating system.
 
+mod local;
+
 use std::time::{Duration, Instant};
 
+pub use local::{LocalClock, LocalTime};
 use serde::{Deserialize, Serialize};
 
 /// A moment of a run: nanoseconds since its clock was started.

@@ -5,13 +5,13 @@ mod external;
 
 use std::time::Duration;
 
-use rand::RngExt;
+use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::nanos;
 use crate::scenario::{
-    At, Dist, Expect, Fault, Guard, How, Load, Means, Mistake, Scenario, Store, Topology, Wait,
-    Workload,
+    At, Dist, Expect, Fault, Guard, How, Load, Means, Mistake, Moment, Repeat, Scenario, Store,
+    Topology, Wait, Workload,
 };
 use crate::seed::Seed;
 
@@ -208,7 +208,8 @@ impl Plan {
     /// that the plan makes it suffer. The end of a run waits that long, and a little more.
     pub fn longest_section(&self) -> Duration {
         let frozen = self.faults.iter().map(|fault| match fault.how {
-            How::Freeze { for_ns } | How::CutOff { for_ns } => for_ns,
+            How::CutOff { for_ns } => for_ns,
+            How::Instance { fault } => nanos(fault.standstill()),
             How::Server { fault, .. } => nanos(fault.silence()),
             _ => 0,
         });
@@ -299,23 +300,56 @@ fn scaled_workload(workload: &Workload, scale: f64) -> Workload {
     }
 }
 
-/// Scales the faults and draws the instances that the scenario leaves open.
+/// Scales the faults and draws the times and instances that the scenario leaves open.
 fn resolve_faults(scenario: &Scenario, scale: f64, load: &Load, seed: u64) -> Vec<Fault> {
-    let resolve = |(place, fault): (usize, &Fault)| Fault {
-        at: match fault.at {
-            At::Time { at_ns, instance } => At::Time {
-                at_ns: scaled(at_ns, scale),
-                instance: Some(instance.map_or_else(
-                    || {
-                        let mut rng = Seed(seed).stream("fault", place as u64);
-                        rng.random_range(0..load.instances)
-                    },
-                    |instance| instance.min(load.instances - 1),
-                )),
-            },
-            point @ At::Point { .. } => point,
-        },
-        how: fault.how.scaled(scale),
+    let resolve = |(place, fault): (usize, &Fault)| {
+        let (mut at, mut repeat) = (fault.at.clone(), fault.repeat);
+        let mut rng = Seed(seed).stream("fault", place as u64);
+        match &mut at {
+            At::Point { .. } | At::Seen { .. } => {}
+            At::Time { at_ns, instance } => {
+                *at_ns = scaled(*at_ns, scale);
+                repeat.every = scaled(repeat.every, scale).max(1);
+                let whom = instance.unwrap_or_else(|| rng.random_range(0..load.instances));
+                *instance = Some(whom.min(load.instances - 1));
+            }
+            At::Random {
+                from_ns,
+                to_ns,
+                instance,
+                drawn,
+            } => {
+                (*from_ns, *to_ns) = (scaled(*from_ns, scale), scaled(*to_ns, scale));
+                *drawn = draw((*from_ns, *to_ns), *instance, repeat, load, &mut rng);
+            }
+        }
+        Fault {
+            at,
+            repeat,
+            how: fault.how.scaled(scale),
+            again: fault.again,
+        }
     };
     scenario.faults.iter().enumerate().map(resolve).collect()
+}
+
+/// Random strikes in a window, in the order of their times.
+fn draw(
+    (from_ns, to_ns): (u64, u64),
+    instance: Option<u32>,
+    repeat: Repeat,
+    load: &Load,
+    rng: &mut impl Rng,
+) -> Vec<Moment> {
+    let mut drawn: Vec<_> = (0..repeat.times.unwrap_or(1))
+        .map(|_| Moment {
+            at_ns: rng.random_range(from_ns..=to_ns),
+            instance: instance.map_or_else(
+                || rng.random_range(0..load.instances),
+                |instance| instance.min(load.instances - 1),
+            ),
+        })
+        .collect();
+    drawn.sort_unstable();
+    drawn
 }

@@ -117,6 +117,16 @@ fn a_restart_without_its_data_loses_the_lock() {
 }
 
 #[test]
+fn a_replica_that_restarts_without_its_data_is_told_it_again() {
+    let group = "[topology]\nkind = \"sentinel\"\nreplicas = 1\n";
+    let text = sales(&(fault("restart", "node = 1\ndata = \"lost\"") + group));
+    let ended = oversold("run - --expect pass").reading(&text).run();
+    held(&ended);
+    let proof = proof(&ended, 0);
+    assert!(proof.contains("its primary tells it again"), "{proof}");
+}
+
+#[test]
 fn a_server_that_stands_still_goes_on() {
     let ended = struck("stop-server", "for = \"500ms\"");
     held(&ended);
@@ -190,6 +200,43 @@ fn an_evicted_lock_is_granted_again() {
     taken_again(&ended);
 }
 
+/// Writes are refused for a while, with this error, and then the lock is taken again.
+fn refuses(kind: &str, error: &str) {
+    let ended = struck(kind, "for = \"300ms\"\nagain = true");
+    held(&ended);
+    let proof = proof(&ended, 0).to_uppercase();
+    assert!(
+        proof.contains("A WRITE WITH") && proof.contains(error),
+        "{proof}"
+    );
+    let history = history(&ended);
+    assert!(!told(&history, "acquire_failed").is_empty());
+    taken_again(&ended);
+}
+
+#[test]
+fn a_server_that_takes_itself_for_a_replica_is_a_primary_again() {
+    refuses("read-only", "READONLY");
+}
+
+#[test]
+fn a_server_that_cannot_save_is_able_to_again() {
+    refuses("disk-full", "MISCONF");
+}
+
+#[test]
+fn a_server_without_memory_has_some_again() {
+    refuses("no-memory", "OOM");
+}
+
+#[test]
+fn a_server_that_is_busy_with_one_command_goes_on() {
+    let ended = struck("debug-sleep", "for = \"500ms\"\nagain = true");
+    held(&ended);
+    assert!(proof(&ended, 0).contains("answered a PING after"));
+    taken_again(&ended);
+}
+
 /// Two trials of each lock on a majority.
 fn on_a_majority(scenario: &str, how: &str, cause: &str) {
     let words = format!("compare scenarios/{scenario}.toml --trials 2");
@@ -225,7 +272,7 @@ fn a_grant_on_just_a_majority_is_lost_by_the_clock_of_one_node() {
 // They miss.
 
 /// Every fault that strikes one server.
-const ALONE: [(&str, &str); 10] = [
+const ALONE: [(&str, &str); 14] = [
     ("restart", "data = \"kept\""),
     ("restart", "data = \"lost\""),
     ("kill-server", ""),
@@ -236,6 +283,10 @@ const ALONE: [(&str, &str); 10] = [
     ("client-pause", "for = \"200ms\""),
     ("client-kill", ""),
     ("evict", ""),
+    ("read-only", "for = \"200ms\""),
+    ("disk-full", "for = \"200ms\""),
+    ("no-memory", "for = \"200ms\""),
+    ("debug-sleep", "for = \"200ms\""),
 ];
 
 fn at(time: &str, kind: &str, rest: &str) -> String {

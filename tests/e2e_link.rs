@@ -691,6 +691,33 @@ async fn an_answer_may_decide_whether_it_is_lost() {
     assert_eq!((second.as_deref(), rule.hits()), (Some("OK"), 1));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_may_be_held_until_its_rule_is_gone() {
+    let linked = linked().await;
+    let mut socket = linked.socket().await;
+    let granted = Filter {
+        answer: Some(Answer::Word("OK")),
+        ..Filter::command("SET")
+    };
+    let hold = Rule::new(Action::HoldAnswer).about(granted);
+    let rule = linked.link.add(hold);
+    let requests = b"PING\r\nSET a 1 NX\r\nSET a 2 NX\r\nGET a\r\n";
+    assert_eq!(exchange(&mut socket, requests, 7).await, b"+PONG\r\n");
+    assert!(is_silent(&mut socket).await);
+    let applied = get(&mut linked.direct().await, "a").await;
+    assert_eq!((applied.as_deref(), rule.hits()), (Some("1"), 1));
+    drop(rule);
+    let answers = exchange(&mut socket, b"", 17).await;
+    assert_eq!(answers, b"+OK\r\n$-1\r\n$1\r\n1\r\n");
+    // Any answer, where none is named.
+    let rule = linked.to("GET", Action::HoldAnswer);
+    socket.write_all(b"GET a\r\n").await.expect("it is sent");
+    assert!(is_silent(&mut socket).await);
+    assert_eq!(rule.hits(), 1);
+    drop(rule);
+    assert_eq!(exchange(&mut socket, b"", 7).await, b"$1\r\n1\r\n");
+}
+
 #[tokio::test]
 async fn a_rule_may_be_about_one_worker() {
     let linked = linked().await;

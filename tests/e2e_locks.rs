@@ -63,7 +63,7 @@ fn lock(name: &str, ttl: Duration) -> Box<dyn Lock> {
 fn call<'a>(conn: &'a Conn, token: &'a str) -> Call<'a> {
     Call {
         nodes: std::slice::from_ref(conn),
-        clock: Clock::start(),
+        clock: Clock::start().into(),
         key: KEY,
         token,
         owner: token,

@@ -137,7 +137,7 @@ impl Client {
     fn call_as<'a>(&'a self, token: &'a str) -> Call<'a> {
         Call {
             nodes: &self.nodes,
-            clock: self.clock,
+            clock: self.clock.into(),
             key: KEY,
             token,
             owner: &self.owner,

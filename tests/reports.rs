@@ -102,7 +102,9 @@ fn sound_judgement() -> Judgement {
         coverage: Coverage {
             faults: vec![FaultCoverage {
                 what: Some("froze instance 3 for 14 s".to_owned()),
+                planned: Some(1),
                 struck: 1,
+                landed: 1,
                 proof: Some("instance 3 did nothing for 14 s".to_owned()),
             }],
             denied: 120,

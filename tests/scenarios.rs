@@ -7,8 +7,8 @@ use oversold::check::Property;
 use oversold::lock;
 use oversold::plan::{Overrides, Plan};
 use oversold::scenario::{
-    At, Dist, Expect, Granularity, Guard, How, Invalid, Mistake, Reply, Scenario, ServerFault,
-    Store, Topology, Trap, Vocabulary, Wait, Workload, built_in,
+    At, Dist, Expect, Granularity, Guard, How, InstanceFault, Invalid, Mistake, Reply, Scenario,
+    Seen, ServerFault, Store, Topology, Trap, Vocabulary, Wait, Workload, built_in,
 };
 use proptest::prelude::*;
 
@@ -386,6 +386,140 @@ fn a_majority_can_lose_a_grant_at_a_point_and_where_there_is_one() {
 }
 
 #[test]
+fn an_instance_is_struck_in_more_than_one_way() {
+    let fault = |rest: &str| {
+        let at = "[[fault]]\nat = { point = \"in-section\" }\n";
+        match valid(&(small("") + at + rest)).faults[0].how {
+            How::Instance { fault } => fault,
+            other => unreachable!("{other:?}"),
+        }
+    };
+    let for_ns = 2_000_000_000;
+    let long = |kind: &str| format!("kind = \"{kind}\"\nfor = \"2s\"\n");
+    let (block, stall) = (long("block-executor"), long("stall-watchdog"));
+    assert_eq!(fault(&block), InstanceFault::BlockExecutor { for_ns });
+    assert_eq!(fault(&stall), InstanceFault::StallWatchdog { for_ns });
+    let which = Reply::Acquire;
+    assert_eq!(fault("kind = \"cancel\""), InstanceFault::Cancel { which });
+    let which = Reply::Renewal;
+    let renewal = "kind = \"cancel\"\nwhich = \"renewal\"";
+    assert_eq!(fault(renewal), InstanceFault::Cancel { which });
+    let clock = |by_ns, for_ns| InstanceFault::ClientClock { by_ns, for_ns };
+    let back = "kind = \"client-clock\"\nby = \"-4s\"\n";
+    assert_eq!(fault(back), clock(-4_000_000_000, None));
+    assert_eq!(
+        fault(&(back.to_owned() + "for = \"2s\"")),
+        clock(-4_000_000_000, Some(for_ns))
+    );
+    let timed = "[[fault]]\nkind = \"cancel\"\nat = { time = \"1s\" }\n";
+    assert_eq!(
+        told_in_short(&(small("") + timed)),
+        ["16:6: `cancel` strikes at a `point`: it is about one worker"]
+    );
+}
+
+#[test]
+fn a_lock_is_to_be_granted_again_only_where_it_can_be() {
+    let fault = |kind: &str| {
+        let at = "at = { time = \"1s\" }\nagain = true\n";
+        small("") + &format!("[[fault]]\nkind = \"{kind}\"\n{at}")
+    };
+    assert!(valid(&fault("crash")).faults[0].again);
+    assert_eq!(
+        told_in_short(&fault("kill-server")),
+        ["17:9: nobody is granted a lock again whose only server is dead"]
+    );
+    let quorum = "[topology]\nkind = \"quorum\"\n";
+    assert!(valid(&(fault("kill-server") + quorum)).faults[0].again);
+}
+
+/// A crash with this schedule.
+fn scheduled(at: &str) -> String {
+    small("") + "[[fault]]\nkind = \"crash\"\nat = " + at
+}
+
+#[test]
+fn a_fault_strikes_when_something_is_seen() {
+    let at = |at: &str| valid(&scheduled(at)).faults[0].at.clone();
+    let (what, key, nth) = (Seen::Granted, None, 1);
+    let granted = at("{ when = \"granted\" }");
+    assert_eq!(granted, At::Seen { what, key, nth });
+    let (what, key, nth) = (Seen::Denied, Some(3), 5);
+    let denied = at("{ when = \"denied\", key = 3, nth = 5 }");
+    assert_eq!(denied, At::Seen { what, key, nth });
+    assert_eq!(
+        told_in_short(&scheduled("{ when = \"entered\" }")),
+        ["16:15: unknown `fault[0].at.when` \"entered\"; did you mean \"renewed\"?"]
+    );
+    assert_eq!(
+        told_in_short(&scheduled("{ point = \"in-section\", key = 1 }")),
+        ["16:30: `key` does not go with `point`"]
+    );
+}
+
+#[test]
+fn a_fault_strikes_more_than_once() {
+    let repeat = |at: &str| valid(&scheduled(at)).faults[0].repeat;
+    let told = |at: &str| told_in_short(&scheduled(at));
+    let thrice = repeat("{ point = \"in-section\", nth = 2, every = 10, times = 3 }");
+    assert_eq!((thrice.every, thrice.times), (10, Some(3)));
+    let struck: Vec<u64> = (1..40).filter(|n| thrice.strikes_at(*n, 2)).collect();
+    assert_eq!(struck, [2, 12, 22]);
+    let endless = repeat("{ point = \"in-section\", every = 10 }");
+    assert_eq!((endless.every, endless.times), (10, None));
+    let in_a_row = repeat("{ when = \"granted\", times = 2 }");
+    assert_eq!((in_a_row.every, in_a_row.times), (1, Some(2)));
+    let by_the_clock = repeat("{ time = \"1s\", every = \"2s\", times = 3 }");
+    let times: Vec<u64> = by_the_clock.times_from(1_000_000_000).collect();
+    assert_eq!(times, [1_000_000_000, 3_000_000_000, 5_000_000_000]);
+    let by_chance = repeat("{ point = \"in-section\", chance = 0.25, times = 2 }");
+    assert_eq!((by_chance.chance, by_chance.times), (Some(0.25), Some(2)));
+    assert_eq!(
+        told("{ point = \"in-section\", chance = 0.5, every = 2 }"),
+        ["16:30: `chance` decides by itself how often: without `every`"]
+    );
+    assert_eq!(
+        told("{ time = \"1s\", times = 2 }"),
+        ["16:21: `times` goes with `every`: how far apart they are"]
+    );
+}
+
+#[test]
+fn what_must_be_prepared_is_not_left_to_chance() {
+    let group = "[topology]\nkind = \"sentinel\"\n";
+    let fault = |at: &str| format!("[[fault]]\nkind = \"lost-grant\"\nat = {at}\n");
+    let by_chance = fault("{ point = \"in-section\", chance = 0.5 }");
+    assert_eq!(told_in_short(&(small("") + group + &by_chance)).len(), 1);
+    valid(&(small("") + group + &fault("{ when = \"granted\", nth = 3 }")));
+}
+
+#[test]
+fn random_times_are_drawn_from_the_seed_and_lie_in_their_window() {
+    let scenario = valid(&scheduled("{ random = [\"2s\", \"8s\"], times = 5 }"));
+    let drawn = |seed| {
+        let flags = Overrides {
+            time_scale: Some(0.5),
+            ..none()
+        };
+        match &Plan::resolve(&scenario, &flags, "none", seed).faults[0].at {
+            At::Random { drawn, .. } => drawn.clone(),
+            other => unreachable!("{other:?}"),
+        }
+    };
+    let one = drawn(1);
+    assert_eq!(one, drawn(1));
+    assert_ne!(one, drawn(2));
+    assert_eq!(one.len(), 5);
+    assert!(one.is_sorted());
+    let window = 1_000_000_000..=4_000_000_000;
+    assert!(one.iter().all(|moment| window.contains(&moment.at_ns)));
+    assert_eq!(
+        told_in_short(&scheduled("{ random = [\"8s\", \"2s\"] }")),
+        ["16:17: a window ends after it has begun"]
+    );
+}
+
+#[test]
 fn a_server_may_refuse_writes_for_a_while() {
     let fault = "[[fault]]\nkind = \"refuse-writes\"\nat = { time = \"1s\" }\nfor = \"2s\"\n";
     let for_ns = 2_000_000_000;
@@ -580,7 +714,7 @@ x.toml:40:7: `fault[0].for` is not a duration (time unit needed, for example 8se
 x.toml:44:32: instance 6 does not exist: there are 6, numbered from 0
   44 | at = { time = "3s", instance = 6 }
      |                                ^
-x.toml:45:1: unknown key `fault[1].for`; known: kind, at
+x.toml:45:1: unknown key `fault[1].for`; known: kind, at, again
   45 | for = "8s"
      | ^^^
 x.toml:47:9: unknown lock `token-lu`; did you mean "token-lua"?
@@ -812,9 +946,10 @@ fn a_fault_that_cannot_strike_is_told_although_other_parts_are_wrong() {
              not an integer",
             "16:32: instance 1 does not exist: there are 1, numbered from 0",
             "17:1: `fault[1]` needs `at`, for example `at = { point = \"in-section\", nth = 20 }`",
-            "18:8: unknown `fault[1].kind` \"flood\"; known: freeze, crash, refuse-writes, \
-             lost-grant, lose-reply, cut-off, delay, reset, refuse, restart, kill-server, \
-             stop-server, clock-jump, script-flush, client-pause, client-kill, evict, \
+            "18:8: unknown `fault[1].kind` \"flood\"; known: freeze, block-executor, crash, \
+             stall-watchdog, cancel, client-clock, refuse-writes, lost-grant, lose-reply, cut-off, \
+             delay, reset, refuse, restart, kill-server, stop-server, clock-jump, script-flush, \
+             client-pause, client-kill, evict, read-only, disk-full, no-memory, debug-sleep, \
              quorum-restart, quorum-clock",
         ]
     );
@@ -1258,7 +1393,7 @@ fn equal_seeds_give_equal_plans_and_another_seed_gives_another() {
     // Not only the number is another: so are the choices that it makes.
     let drawn = |seed: u64| match plan(&none(), seed).faults[0].at {
         At::Time { instance, .. } => instance.expect("the plan decides who is struck"),
-        At::Point { .. } => unreachable!("the fault has a time"),
+        _ => unreachable!("the fault has a time"),
     };
     let drawn: std::collections::BTreeSet<u32> = (0..100).map(drawn).collect();
     assert_eq!(

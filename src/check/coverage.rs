@@ -53,10 +53,23 @@ pub struct Coverage {
 pub struct FaultCoverage {
     /// What it did; absent if it never struck.
     pub what: Option<String>,
+    /// How often it was to strike; absent where that was left to chance or to the length of the run.
+    pub planned: Option<u64>,
     /// How often it struck.
     pub struck: u64,
-    /// The proof that it had its effect; absent if it had none.
+    /// How often it was proven to have had its effect.
+    pub landed: u64,
+    /// The first proof of that; absent if there is none.
     pub proof: Option<String>,
+}
+
+impl FaultCoverage {
+    /// How often it landed of how many times, where that was to be more than once.
+    pub fn times(&self) -> Option<String> {
+        let of = self.planned.unwrap_or(0).max(self.struck);
+        let once = self.planned == Some(1) && self.struck <= 1;
+        (!once).then(|| format!("landed {} of {of} times", self.landed))
+    }
 }
 
 impl Coverage {
@@ -67,13 +80,15 @@ impl Coverage {
         } else {
             plan.ttl()
         };
-        let none = FaultCoverage {
+        let planned = plan.faults.iter().map(|fault| FaultCoverage {
             what: None,
+            planned: fault.planned_strikes(),
             struck: 0,
+            landed: 0,
             proof: None,
-        };
+        });
         Coverage {
-            faults: vec![none; plan.faults.len()],
+            faults: planned.collect(),
             denied: 0,
             sections: 0,
             sections_longer_than_ttl: 0,
@@ -93,7 +108,7 @@ impl Coverage {
             Kind::DriverLag { late_ns, .. } => {
                 self.driver_lag_max_ns = self.driver_lag_max_ns.max(*late_ns);
             }
-            Kind::FaultBegan { fault, what } => {
+            Kind::FaultBegan { fault, what, .. } => {
                 if let Some(covered) = self.faults.get_mut(*fault as usize) {
                     covered.what.get_or_insert_with(|| what.clone());
                     covered.struck += 1;
@@ -101,6 +116,7 @@ impl Coverage {
             }
             Kind::FaultLanded { fault, proof } => {
                 if let Some(covered) = self.faults.get_mut(*fault as usize) {
+                    covered.landed += 1;
                     covered.proof.get_or_insert_with(|| proof.clone());
                 }
             }
@@ -142,7 +158,11 @@ impl Check for Watch {
         for (number, fault) in covered.faults.iter().enumerate() {
             match (&fault.what, &fault.proof) {
                 (None, _) => out.doubt(format!("planned fault {} never struck", number + 1)),
-                (Some(what), None) => out.doubt(format!("nothing proves that it landed: {what}")),
+                (Some(what), None) => {
+                    let times = fault.times().map(|times| format!(" ({times})"));
+                    let times = times.unwrap_or_default();
+                    out.doubt(format!("nothing proves that it landed: {what}{times}"));
+                }
                 _ => {}
             }
         }

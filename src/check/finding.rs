@@ -24,6 +24,8 @@ pub enum Property {
     OrphanKey,
     /// A worker refused although nobody alive had held the lock for longer than a lease.
     Starved,
+    /// After a fault had ended, whoever asked got nothing but errors for longer than a lease.
+    NotAgain,
     /// Units left although customers asked for them to the end and could not get in.
     Unsold,
     /// A release by who had not acquired.
@@ -69,12 +71,13 @@ pub enum Side {
 
 impl Property {
     /// All of them.
-    pub const ALL: [Property; 21] = [
+    pub const ALL: [Property; 22] = [
         Property::Overlap,
         Property::ForeignRelease,
         Property::EntryWithoutGrant,
         Property::OrphanKey,
         Property::Starved,
+        Property::NotAgain,
         Property::Unsold,
         Property::ReleaseUnacquired,
         Property::NestedAcquire,
@@ -101,6 +104,7 @@ impl Property {
             Property::EntryWithoutGrant => "entry-without-grant",
             Property::OrphanKey => "orphan-key",
             Property::Starved => "starved",
+            Property::NotAgain => "not-again",
             Property::Unsold => "unsold",
             Property::ReleaseUnacquired => "release-unacquired",
             Property::NestedAcquire => "nested-acquire",
@@ -175,6 +179,8 @@ pub enum Cause {
     EffectAfterRelease,
     /// The code around the lock makes a mistake.
     Mistake,
+    /// What a fault had done was not overcome when it had ended.
+    AfterFault,
     /// The driver itself was late. Not the lock's fault: such a finding is no violation, and makes
     /// the run inconclusive.
     DriverLag,
@@ -201,6 +207,7 @@ impl Cause {
             Cause::FailOpen => "fail-open",
             Cause::EffectAfterRelease => "effect-after-release",
             Cause::Mistake => "mistake",
+            Cause::AfterFault => "after-fault",
             Cause::DriverLag => "driver-lag",
             Cause::Unexplained => "unexplained",
         }

@@ -2,6 +2,7 @@
 //! check, one line each in [`ALL`]. The same code serves a running trial, its end, and a stored
 //! history. A check reads what is going on from the `Scene` and writes findings.
 
+mod again;
 mod answers;
 mod cause;
 mod coverage;
@@ -64,7 +65,7 @@ pub struct Entry {
 }
 
 /// Every check there is. The first ones give the later ones their causes.
-pub static ALL: [Entry; 10] = [
+pub static ALL: [Entry; 11] = [
     overlap::ENTRY,
     foreign_release::ENTRY,
     orphan::ENTRY,
@@ -73,6 +74,7 @@ pub static ALL: [Entry; 10] = [
     watchdog::ENTRY,
     answers::ENTRY,
     spinning::ENTRY,
+    again::ENTRY,
     ledger::ENTRY,
     coverage::ENTRY,
 ];

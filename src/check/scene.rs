@@ -75,6 +75,11 @@ impl Scene {
         self.keys.get(key as usize)
     }
 
+    /// How many keys there are.
+    pub fn keys(&self) -> u32 {
+        self.keys.len() as u32
+    }
+
     /// The holders of a key, the oldest grant first.
     pub fn holders(&self, key: u32) -> impl DoubleEndedIterator<Item = &Operation> {
         let holders = self.key(key).map_or(&[][..], |key| &key.holders);

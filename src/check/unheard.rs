@@ -99,6 +99,10 @@ impl Check for Unheard {
             Kind::Released { op, outcome } => self.released(*op, outcome, at, scene),
             Kind::Done { op } => self.done(*op, at, scene),
             Kind::Crashed { instance } => self.crashed(*instance, at, scene),
+            // It may have come back with keys that were given back long ago.
+            Kind::Restarted { .. } => {
+                self.others.extend((0..scene.keys()).map(|key| (key, at)));
+            }
             Kind::Server {
                 key,
                 did: ServerDid::Expired,
@@ -157,7 +161,7 @@ impl Unheard {
             return;
         };
         match why {
-            GiveUp::Policy => self.keeps(asked, at, scene),
+            GiveUp::Policy | GiveUp::Cancelled => self.keeps(asked, at, scene),
             // It would have gone on asking, and might have found that the lock is its own.
             GiveUp::RunEnded => drop(self.others.insert(asked.key, at)),
         }

@@ -73,7 +73,8 @@ async fn measured(blow: &Blow, conn: &Conn, by_ns: i64) -> Option<Jumped> {
     })
 }
 
-fn signed(ns: i64) -> String {
+/// A duration with its sign.
+pub(super) fn signed(ns: i64) -> String {
     let sign = match ns < 0 {
         true => '-',
         false => '+',

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Entry;
 use super::node::{ANSWER, Blow, ask, held, info, open};
+use super::settings::Settings;
 use crate::client::Conn;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -21,12 +22,9 @@ pub(super) async fn strike(blow: &Blow) -> Option<String> {
     let conn = open(&blow.node, ANSWER).await?;
     let before = held(&conn, &blow.faults.keys).await?;
     let evicted = evicted(&conn).await?;
-    let settings = &blow.node.settings;
-    let full = async {
-        settings.change("maxmemory-policy", "allkeys-lru").await?;
-        settings.change("maxmemory", "1").await
-    };
-    let full = full.await;
+    let mut settings = Settings::of(&blow.node);
+    settings.set("maxmemory-policy", "allkeys-lru").await?;
+    settings.set("maxmemory", "1").await?;
     // One command and not a transaction, which is refused by a server without memory.
     let keys: Vec<&str> = blow.faults.keys.iter().map(String::as_str).collect();
     let exist = [&["EXISTS"], keys.as_slice()].concat();
@@ -35,13 +33,9 @@ pub(super) async fn strike(blow: &Blow) -> Option<String> {
             tokio::time::sleep(LOOK).await;
         }
     };
-    let gone = match full {
-        Ok(()) => tokio::time::timeout(ANSWER, gone).await.ok(),
-        Err(_) => None,
-    };
-    settings.restore("maxmemory").await.ok()?;
-    settings.restore("maxmemory-policy").await.ok()?;
-    gone?;
+    let gone = tokio::time::timeout(ANSWER, gone).await;
+    settings.restore().await?;
+    gone.ok()?;
     let keys: Vec<u32> = before.iter().map(|(key, _)| *key).collect();
     let (node, name) = (blow.node.address(), blow.name(&keys)?);
     let now = self::evicted(&conn).await?;

@@ -12,48 +12,65 @@ pub(super) const ENTRY: Entry = Entry {
     about: "an instance stands still for a while, its watchdogs too (`for = \"8s\"`)",
 };
 
-/// Thaws its instance when dropped, whatever ended the wait.
-struct Frozen {
+/// Freezes the instance now and thaws it later.
+pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, for_ns: u64) {
+    let long = Duration::from_nanos(for_ns);
+    faults.began(fault, format!("freeze of instance {instance} for {long:?}"));
+    stand_still(faults, fault, instance, long);
+}
+
+/// An instance that makes no progress, until this is dropped.
+struct Still {
     faults: Arc<Faults>,
     fault: u32,
     instance: u32,
     planned: Duration,
-    thawed: bool,
+    /// How often it had wanted to move before.
+    before: u64,
+    over: bool,
 }
 
-/// Freezes the instance now and thaws it later.
-pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, for_ns: u64) {
-    let planned = Duration::from_nanos(for_ns);
-    faults.began(
-        fault,
-        format!("freeze of instance {instance} for {planned:?}"),
-    );
-    faults.instances.freeze(instance);
-    faults.recorder.record(Kind::Frozen { instance });
-    let mut guard = Frozen {
+/// Keeps an instance from making any progress for so long. The proof is that it wanted to.
+pub(super) fn stand_still(faults: &Arc<Faults>, fault: u32, instance: u32, planned: Duration) {
+    let mut times = faults.grip(instance).still();
+    *times += 1;
+    if *times == 1 {
+        faults.instances.freeze(instance);
+        faults.recorder.record(Kind::Frozen { instance });
+    }
+    let before = faults.instances.wakes(instance);
+    drop(times);
+    let mut still = Still {
         faults: Arc::clone(faults),
         fault,
         instance,
         planned,
-        thawed: false,
+        before,
+        over: false,
     };
     let clock = faults.recorder.clock();
     let until = clock.now().plus(planned);
     tokio::spawn(async move {
         clock.sleep_until(until).await;
-        guard.thaw(true);
+        still.end(true);
     });
 }
 
-impl Frozen {
-    fn thaw(&mut self, in_full: bool) {
-        if std::mem::replace(&mut self.thawed, true) {
+impl Still {
+    fn end(&mut self, in_full: bool) {
+        if std::mem::replace(&mut self.over, true) {
             return;
         }
         let (faults, instance) = (&self.faults, self.instance);
-        // Recorded first: what the instance does next comes after it.
-        faults.recorder.record(Kind::Thawed { instance });
-        let wakes = faults.instances.thaw(instance);
+        let mut times = faults.grip(instance).still();
+        *times -= 1;
+        let wakes = faults.instances.wakes(instance) - self.before;
+        if *times == 0 {
+            // Recorded first: what the instance does next comes after it.
+            faults.recorder.record(Kind::Thawed { instance });
+            faults.instances.thaw(instance);
+        }
+        drop(times);
         // An instance that did not once want to move may have been idle: no proof.
         if in_full && wakes > 0 {
             let proof = format!(
@@ -66,8 +83,8 @@ impl Frozen {
     }
 }
 
-impl Drop for Frozen {
+impl Drop for Still {
     fn drop(&mut self) {
-        self.thaw(false);
+        self.end(false);
     }
 }

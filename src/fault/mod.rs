@@ -1,49 +1,66 @@
 //! Faults: one small file each. A fault is applied, proves that it landed, and is undone when its
 //! guard is dropped. [`Faults`] knows which one is due where.
 
+mod answers;
+mod block_executor;
+mod cancel;
+mod client_clock;
 mod client_kill;
 mod client_pause;
 mod clock_jump;
 mod crash;
 mod cut_off;
+mod debug_sleep;
 mod delay;
+mod disk_full;
+mod due;
 mod evict;
 mod freeze;
+mod grip;
 mod kill_server;
 mod lose_reply;
 mod lost_grant;
+mod no_memory;
 mod node;
 mod on_links;
 mod permission;
 mod quorum;
+mod read_only;
 mod refuse;
 mod refuse_writes;
 mod reset;
 mod restart;
 mod script_flush;
+mod settings;
+mod stall_watchdog;
 mod stop_server;
 
 pub use permission::commands;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use crate::clock::LocalClock;
 use crate::history::Recorder;
 use crate::history::event::Kind;
 use crate::link::Guard;
 use crate::plan::Plan;
-use crate::scenario::{At, Fault, How, Point};
+use crate::scenario::{At, Fault, How, InstanceFault, Moment, Point, Reply, Seen};
 use crate::topology::Reach;
+use due::{Counts, Passing};
+use grip::Grip;
 
 /// The instances of a run, as far as a fault may touch them.
 pub trait Instances: Send + Sync {
     /// Stops an instance from making any progress.
     fn freeze(&self, instance: u32);
-    /// Lets it go on, and tells how often it had wanted to while it was frozen.
-    fn thaw(&self, instance: u32) -> u64;
+    /// Lets it go on.
+    fn thaw(&self, instance: u32);
+    /// How often it has wanted to move since it was frozen.
+    fn wakes(&self, instance: u32) -> u64;
     /// Ends an instance with all its connections; false if it had ended before.
     fn crash(&self, instance: u32) -> bool;
 }
@@ -58,9 +75,13 @@ pub struct Entry {
 }
 
 /// Every fault there is. (Slow sections are no fault but the section's own distribution.)
-pub static ALL: [Entry; 19] = [
+pub static ALL: [Entry; 27] = [
     freeze::ENTRY,
+    block_executor::ENTRY,
     crash::ENTRY,
+    stall_watchdog::ENTRY,
+    cancel::ENTRY,
+    client_clock::ENTRY,
     refuse_writes::ENTRY,
     lost_grant::ENTRY,
     lose_reply::ENTRY,
@@ -76,17 +97,23 @@ pub static ALL: [Entry; 19] = [
     client_pause::ENTRY,
     client_kill::ENTRY,
     evict::ENTRY,
+    read_only::ENTRY,
+    disk_full::ENTRY,
+    no_memory::ENTRY,
+    debug_sleep::ENTRY,
     quorum::RESTART,
     quorum::CLOCK,
 ];
 
-/// The planned faults of a run, each of which strikes once.
+/// The planned faults of a run.
 pub struct Faults {
     plan: Vec<Fault>,
-    /// How often each point was reached, in the order of [`Point::ALL`].
-    reached: [AtomicU64; Point::ALL.len()],
-    /// How many sections each instance has left.
-    left: Vec<AtomicU64>,
+    /// What they wait for, and how often it has come to pass.
+    counts: Counts,
+    /// The instance that each one has struck last, and one more; 0 for none.
+    struck_last: Vec<AtomicU32>,
+    /// What they can take hold of, of each instance.
+    grips: Vec<Grip>,
     instances: Arc<dyn Instances>,
     /// The servers.
     reach: Reach,
@@ -96,9 +123,11 @@ pub struct Faults {
     /// What was prepared for faults that strike next.
     // A std mutex and not tokio's: it is held to put one in or take it out.
     prepared: Mutex<HashMap<usize, Guard>>,
-    /// The answers that are to be lost.
+    /// The answers to which something is to be done.
     // The same: it is held for a look at one or two.
-    losing: Mutex<Vec<lose_reply::Losing>>,
+    awaited: Mutex<Vec<answers::Awaited>>,
+    /// The requests that are to be dropped, by their workers.
+    cancelled: watch::Sender<Vec<(u32, Reply)>>,
     /// How many servers are struck at present.
     struck: watch::Sender<u32>,
     recorder: Recorder,
@@ -115,51 +144,68 @@ impl Faults {
         let keys = reach.key_names(&plan.workload);
         Arc::new(Faults {
             plan: plan.faults.clone(),
-            reached: Default::default(),
-            left: (0..plan.load.instances)
-                .map(|_| AtomicU64::new(0))
+            counts: Counts::new(plan),
+            struck_last: plan.faults.iter().map(|_| AtomicU32::new(0)).collect(),
+            grips: (0..plan.load.instances)
+                .map(|_| Grip::new(recorder.clock()))
                 .collect(),
             instances,
             reach,
             lock: plan.lock.kind.clone(),
             keys,
             prepared: Mutex::default(),
-            losing: Mutex::default(),
+            awaited: Mutex::default(),
+            cancelled: watch::Sender::default(),
             struck: watch::Sender::new(0),
             recorder,
         })
     }
 
-    /// Prepares the faults that strike when the next operation gets as far as the last one has, or
-    /// when the first one does.
-    pub fn prepare(self: &Arc<Faults>, last: Option<(Point, u64)>) {
-        for (fault, planned) in self.plan.iter().enumerate() {
-            let At::Point { point, nth } = planned.at else {
-                continue;
-            };
-            let next = match last {
-                None => nth == 1,
-                Some((reached, times)) => reached == point && times + 1 == nth,
-            };
-            if next
-                && planned.how == How::LostGrant
-                && let Some(guard) = lost_grant::stall(self, fault as u32)
-            {
-                self.prepared().insert(fault, guard);
+    /// Prepares the faults that strike when what they wait for comes to pass first.
+    pub fn prepare(self: &Arc<Faults>) {
+        for fault in Counts::first(&self.plan) {
+            self.prepare_one(fault);
+        }
+    }
+
+    /// Prepares a fault that strikes when what it waits for comes to pass next.
+    fn prepare_one(self: &Arc<Faults>, fault: usize) {
+        match self.plan[fault].how {
+            How::LostGrant => {
+                if let Some(guard) = lost_grant::stall(self, fault as u32) {
+                    self.prepared().insert(fault, guard);
+                }
             }
-            if next
-                && let How::Server { node, fault: how } = planned.how
-                && how.needs_majority()
-            {
+            How::Server { node, fault: how } if how.needs_majority() => {
                 quorum::cut(self, fault as u32, node);
             }
+            _ => {}
         }
+    }
+
+    fn grip(&self, instance: u32) -> &Grip {
+        // Only instances of the plan are struck, and pass by here.
+        &self.grips[instance as usize]
+    }
+
+    /// What the locks of an instance take for the time.
+    pub fn clock(&self, instance: u32) -> &LocalClock {
+        &self.grip(instance).clock
+    }
+
+    /// A watchdog of an instance is due, or answered: returns when it may go on.
+    pub async fn watchdog_passes(&self, instance: u32) {
+        self.grip(instance).watchdogs.pass().await;
+    }
+
+    /// Waits until a worker's request of that sort is to be dropped; mostly for ever.
+    pub async fn cancelled(&self, worker: u32, which: Reply) {
+        cancel::of(self, worker, which).await;
     }
 
     /// How many sections an instance has left so far.
     fn sections_left(&self, instance: u32) -> u64 {
-        let left = self.left.get(instance as usize);
-        left.map_or(0, |left| left.load(Ordering::Relaxed))
+        self.grip(instance).left.load(Ordering::Relaxed)
     }
 
     fn prepared(&self) -> MutexGuard<'_, HashMap<usize, Guard>> {
@@ -169,34 +215,47 @@ impl Faults {
     /// An operation of a worker of `instance` is at `point`: strikes if a fault is due. True if it did, and the
     /// operation must not go on before its instance does.
     pub fn reached(self: &Arc<Faults>, point: Point, instance: u32, worker: u32) -> bool {
-        if point == Point::BeforeAcquire {
-            lose_reply::asks_anew(self, worker);
+        match point {
+            Point::BeforeAcquire => answers::asks_anew(self, worker),
+            Point::BeforeRelease => {
+                let left = &self.grip(instance).left;
+                left.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
         }
-        let place = Point::ALL.iter().position(|known| *known == point);
-        let Some(counter) = place.and_then(|place| self.reached.get(place)) else {
-            return false;
-        };
-        let times = counter.fetch_add(1, Ordering::Relaxed) + 1;
-        if point == Point::BeforeRelease
-            && let Some(left) = self.left.get(instance as usize)
-        {
-            left.fetch_add(1, Ordering::Relaxed);
-        }
-        let due = At::Point { point, nth: times };
-        let due = self.plan.iter().position(|fault| fault.at == due);
-        if let Some(fault) = due {
-            self.strike(fault, instance, worker);
-        }
-        self.prepare(Some((point, times)));
-        due.is_some()
+        self.passed(Passing::Point(point), instance, worker)
     }
 
-    /// The faults that strike at a time: which, when, and whom.
-    pub fn timed(&self) -> Vec<(usize, u64, u32)> {
+    /// The same when a worker has seen something of a key.
+    pub fn seen(self: &Arc<Faults>, what: (Seen, u32), instance: u32, worker: u32) -> bool {
+        self.passed(Passing::Seen(what.0, what.1), instance, worker)
+    }
+
+    fn passed(self: &Arc<Faults>, passing: Passing, instance: u32, worker: u32) -> bool {
+        let due = self.counts.passed(&self.plan, passing, instance);
+        for fault in &due.now {
+            self.strike(*fault, instance, worker);
+        }
+        for fault in due.next {
+            self.prepare_one(fault);
+        }
+        !due.now.is_empty()
+    }
+
+    /// The faults that strike at times, and their strikes in order.
+    pub fn timed(&self) -> Vec<(usize, Box<dyn Iterator<Item = Moment> + Send>)> {
         let timed = self.plan.iter().enumerate();
-        let timed = timed.filter_map(|(fault, planned)| match planned.at {
-            At::Time { at_ns, instance } => Some((fault, at_ns, instance.unwrap_or(0))),
-            At::Point { .. } => None,
+        let timed = timed.filter_map(|(fault, planned)| {
+            let moments: Box<dyn Iterator<Item = Moment> + Send> = match &planned.at {
+                At::Time { at_ns, instance } => {
+                    let instance = instance.unwrap_or(0);
+                    let times = planned.repeat.times_from(*at_ns);
+                    Box::new(times.map(move |at_ns| Moment { at_ns, instance }))
+                }
+                At::Random { drawn, .. } => Box::new(drawn.clone().into_iter()),
+                At::Point { .. } | At::Seen { .. } => return None,
+            };
+            Some((fault, moments))
         });
         timed.collect()
     }
@@ -209,9 +268,12 @@ impl Faults {
 
     fn strike(self: &Arc<Faults>, fault: usize, instance: u32, worker: u32) {
         let number = fault as u32;
-        match self.plan[fault].how {
-            How::Crash => crash::strike(self, number, instance),
-            How::Freeze { for_ns } => freeze::strike(self, number, instance, for_ns),
+        let how = self.plan[fault].how;
+        if how.strikes_an_instance() {
+            self.struck_last[fault].store(instance + 1, Ordering::Relaxed);
+        }
+        match how {
+            How::Instance { fault } => self.strike_one(number, instance, worker, fault),
             How::RefuseWrites { for_ns } => {
                 refuse_writes::strike(self, number, for_ns);
             }
@@ -225,6 +287,29 @@ impl Faults {
             How::Reset { applied } => reset::strike(self, number, instance, applied),
             How::Refuse { for_ns } => refuse::strike(self, number, for_ns),
             How::Server { node, fault } => node::strike(self, number, node, fault),
+        }
+    }
+
+    fn strike_one(
+        self: &Arc<Faults>,
+        number: u32,
+        instance: u32,
+        worker: u32,
+        fault: InstanceFault,
+    ) {
+        match fault {
+            InstanceFault::Freeze { for_ns } => freeze::strike(self, number, instance, for_ns),
+            InstanceFault::BlockExecutor { for_ns } => {
+                block_executor::strike(self, number, instance, for_ns);
+            }
+            InstanceFault::Crash => crash::strike(self, number, instance),
+            InstanceFault::StallWatchdog { for_ns } => {
+                stall_watchdog::strike(self, number, instance, for_ns);
+            }
+            InstanceFault::Cancel { which } => cancel::strike(self, number, worker, which),
+            InstanceFault::ClientClock { by_ns, for_ns } => {
+                client_clock::strike(self, number, instance, by_ns, for_ns);
+            }
         }
     }
 
@@ -246,7 +331,13 @@ impl Faults {
     }
 
     fn began(&self, fault: u32, what: String) {
-        self.recorder.record(Kind::FaultBegan { fault, what });
+        let struck = self.struck_last.get(fault as usize);
+        let struck = struck.map_or(0, |struck| struck.load(Ordering::Relaxed));
+        self.recorder.record(Kind::FaultBegan {
+            fault,
+            what,
+            instance: struck.checked_sub(1),
+        });
     }
 
     fn landed(&self, fault: u32, proof: String) {

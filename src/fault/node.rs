@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use redis::FromRedisValue;
 
 use super::{
-    Faults, client_kill, client_pause, clock_jump, evict, kill_server, quorum, restart,
-    script_flush, stop_server,
+    Faults, client_kill, client_pause, clock_jump, debug_sleep, disk_full, evict, kill_server,
+    no_memory, quorum, read_only, restart, script_flush, stop_server,
 };
 use crate::client::{Conn, Outcome, Patience};
 use crate::lock;
@@ -50,6 +50,10 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, node: u32, how: ServerFau
             ServerFault::ClientPause { for_ns } => client_pause::strike(&blow, for_ns).await,
             ServerFault::ClientKill => client_kill::strike(&blow).await,
             ServerFault::Evict => evict::strike(&blow).await,
+            ServerFault::ReadOnly { for_ns } => read_only::strike(&blow, for_ns).await,
+            ServerFault::DiskFull { for_ns } => disk_full::strike(&blow, for_ns).await,
+            ServerFault::NoMemory { for_ns } => no_memory::strike(&blow, for_ns).await,
+            ServerFault::DebugSleep { for_ns } => debug_sleep::strike(&blow, for_ns).await,
             ServerFault::QuorumRestart => quorum::strike(&blow, None).await,
             ServerFault::QuorumClock { by_ns } => quorum::strike(&blow, Some(by_ns)).await,
         };

@@ -8,7 +8,7 @@ use super::Faults;
 use crate::link::{Guard, Rule};
 
 /// How often it is looked whether a rule was applied.
-const LOOK: Duration = Duration::from_millis(2);
+pub(super) const LOOK: Duration = Duration::from_millis(2);
 
 /// A rule on the link of each server that holds data, until this is dropped.
 #[derive(Debug)]
@@ -80,9 +80,10 @@ pub(super) async fn window(
 }
 
 /// Asks again and again whether something has been done, until the run has ended.
-pub(super) async fn until(faults: &Arc<Faults>, done: impl Fn(&Arc<Faults>) -> bool) {
+pub(super) async fn until(faults: Arc<Faults>, done: impl Fn(&Arc<Faults>) -> bool) {
     // Not the faults themselves: the run would seem to go on for as long as somebody waits.
-    let run: Weak<Faults> = Arc::downgrade(faults);
+    let run: Weak<Faults> = Arc::downgrade(&faults);
+    drop(faults);
     while run.upgrade().is_some_and(|faults| !done(&faults)) {
         tokio::time::sleep(LOOK).await;
     }

@@ -26,6 +26,8 @@ fn of(how: How) -> Vec<Harmless> {
         How::Server { fault, .. } => match fault {
             ServerFault::ScriptFlush => vec![&["SCRIPT", "FLUSH", "oversold"]],
             ServerFault::ClientPause { .. } => vec![&["CLIENT", "PAUSE", "oversold"]],
+            ServerFault::ReadOnly { .. } => vec![&["REPLICAOF", "oversold", "no-port"]],
+            ServerFault::DebugSleep { .. } => vec![&["DEBUG", "HELP"]],
             ServerFault::ClientKill => vec![&["CLIENT", "KILL", "ID", "oversold"]],
             _ => vec![CONFIG_GET, CONFIG_SET],
         },

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::node::{ANSWER, open};
+use super::settings::{Settings, refusal};
 use super::{Entry, Faults};
-use crate::client::Outcome;
 use crate::topology::Machine;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -25,9 +25,12 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
         let faults = of;
         let wanted = Duration::from_nanos(for_ns);
         faults.began(fault, format!("servers refuse writes for {wanted:?}"));
+        let mut changed = Vec::new();
         let mut refused = Vec::new();
         for node in &faults.reach.nodes {
-            refused.extend(refuse(node, &faults.reach.probe()).await);
+            let mut settings = Settings::of(node);
+            refused.extend(refuse(node, &mut settings, &faults.reach.probe()).await);
+            changed.push(settings);
         }
         if refused.len() == faults.reach.nodes.len() {
             faults.landed(
@@ -36,22 +39,15 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
             );
         }
         tokio::time::sleep(wanted).await;
-        for node in &faults.reach.nodes {
-            // What cannot be restored now is restored when the run ends, or told.
-            let _ = node.settings.restore(SETTING).await;
+        for settings in changed {
+            settings.restore().await;
         }
         faults.ended(fault);
     });
 }
 
 /// Has a server need more replicas than it has. Tells the error that a write is answered with then.
-async fn refuse(node: &Machine, probe: &str) -> Option<String> {
-    node.settings.change(SETTING, "1000").await.ok()?;
-    let conn = open(node, ANSWER).await?;
-    let mut set = redis::cmd("SET");
-    set.arg(probe).arg(1).arg("PX").arg(1);
-    match conn.call::<()>(&set).await {
-        Outcome::Refused(error) => Some(error),
-        _ => None,
-    }
+async fn refuse(node: &Machine, settings: &mut Settings, probe: &str) -> Option<String> {
+    settings.set(SETTING, "1000").await?;
+    refusal(&open(node, ANSWER).await?, probe).await
 }

@@ -29,7 +29,7 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, applied: b
     let resets = OnLinks::lay(faults, &reset);
     let faults = Arc::clone(faults);
     tokio::spawn(async move {
-        until(&faults, |faults| {
+        until(faults, |faults| {
             let landed = resets.everywhere();
             if landed {
                 let of = resets.applied().0;

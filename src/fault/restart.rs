@@ -27,6 +27,8 @@ pub(super) struct Before {
     held: Vec<Held>,
     size: u64,
     at: Instant,
+    /// Its data is its primary's, who tells it again.
+    replica: bool,
 }
 
 /// What it is now.
@@ -59,6 +61,10 @@ pub(super) async fn strike(blow: &Blow, empty: bool, for_ns: u64) -> Option<Stri
     let (lost, none) = (blow.name(&after.lost), before.held.is_empty());
     match (empty, lost) {
         (true, Some(lost)) => other.then(|| format!("{back}, EXISTS {lost} became 0")),
+        // It may have been told again before it could be looked at.
+        (true, None) if before.replica => {
+            other.then(|| format!("{back}; it is a replica, and its primary tells it again"))
+        }
         (true, None) => (other && none && blow.lock_keeps_none()).then_some(back),
         (false, lost) => (other && lost.is_none()).then_some(back),
     }
@@ -86,6 +92,7 @@ async fn last_look(blow: &Blow, conn: &Conn, empty: bool) -> Option<Before> {
         held: own(conn, &blow.faults.keys).await?,
         size: ask(conn, &["DBSIZE"]).await?,
         at,
+        replica: info(conn, "replication", "role").await? != "master",
     })
 }
 

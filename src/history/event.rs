@@ -187,6 +187,9 @@ pub enum Kind {
         fault: u32,
         /// What it did, to whom.
         what: String,
+        /// The instance that it strikes, if it strikes one alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instance: Option<u32>,
     },
     /// The proof that the fault had its effect.
     FaultLanded {
@@ -315,6 +318,8 @@ fn is_zero(number: &u32) -> bool {
 pub enum GiveUp {
     /// Its wait policy says so.
     Policy,
+    /// Its task was cancelled while it was asking.
+    Cancelled,
     /// The run ended.
     RunEnded,
 }

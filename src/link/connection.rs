@@ -42,6 +42,7 @@ pub(super) async fn relay(mut client: TcpStream, mut server: TcpStream, rules: &
         rules,
         talk: Mutex::new(Talk::new()),
         undecided: Mutex::default(),
+        held: Mutex::default(),
         ours: Notify::new(),
         answered: Notify::new(),
     };
@@ -69,6 +70,8 @@ struct Relay<'a> {
     talk: Mutex<Talk>,
     /// The answers that are waited for, in their order.
     undecided: Mutex<VecDeque<Undecided>>,
+    /// The rule that holds the answer which has come.
+    held: Mutex<Option<Arc<Active>>>,
     /// There may be an answer of the link's own to send.
     ours: Notify,
     /// An answer has come.
@@ -177,6 +180,12 @@ impl Relay<'_> {
                 if fate == Some(Fate::Reset) {
                     let _ = self.send(&mut out, &lane).await;
                     return End::Reset;
+                }
+                if fate == Some(Fate::Hold) {
+                    if self.send(&mut out, &lane).await {
+                        return End::Reset;
+                    }
+                    self.held_back().await;
                 }
                 out.lost |= fate == Some(Fate::Swallow);
                 let gone = self.put(&mut out, &lane, &piece).await
@@ -310,16 +319,30 @@ impl Relay<'_> {
         match next {
             Next::Pass => {}
             Next::PassAfter(by) => tokio::time::sleep(by).await,
-            Next::PassWithout(rule) => loop {
-                let mut changes = self.rules.changes();
-                if !self.rules.in_force(&rule) {
-                    break;
-                }
-                let _ = changes.changed().await;
-            },
+            Next::PassWithout(rule) => self.without(&rule).await,
             Next::Skip | Next::SkipAll | Next::End(_) => return false,
         }
         true
+    }
+
+    /// Waits until a rule is gone.
+    async fn without(&self, rule: &Arc<Active>) {
+        loop {
+            let mut changes = self.rules.changes();
+            if !self.rules.in_force(rule) {
+                return;
+            }
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// Waits while the answer that has come is held.
+    async fn held_back(&self) {
+        let held = self.held.lock();
+        let rule = held.unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(rule) = rule {
+            self.without(&rule).await;
+        }
     }
 
     fn heard(&self, lane: &mut Lane, bytes: &Range<usize>) -> Fate {
@@ -338,10 +361,15 @@ impl Relay<'_> {
 
     /// What becomes of an answer that is waited for.
     fn settled(&self, kind: u8, words: &Words<'_>) -> Fate {
-        let awaited = self.undecided().pop_front();
-        awaited.map_or(Fate::Pass, |awaited| {
-            awaited.settle(self.rules, kind, words)
-        })
+        let Some(awaited) = self.undecided().pop_front() else {
+            return Fate::Pass;
+        };
+        let rule = awaited.rule.clone();
+        let fate = awaited.settle(self.rules, kind, words);
+        if fate == Fate::Hold {
+            *self.held.lock().unwrap_or_else(PoisonError::into_inner) = rule;
+        }
+        fate
     }
 
     /// Has a piece pass with what is due, or not at all. True if the other end is gone.

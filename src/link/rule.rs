@@ -78,8 +78,8 @@ pub struct Filter {
     pub command: Option<Command>,
     /// Requests about this key, by their first key.
     pub key: Option<String>,
-    /// Requests that the server answers so. Only [`Action::Swallow`] and [`Action::ResetAfter`] come
-    /// late enough to heed it.
+    /// Requests that the server answers so. Only [`Action::Swallow`], [`Action::ResetAfter`] and
+    /// [`Action::HoldAnswer`] come late enough to heed it.
     pub answer: Option<Answer>,
     /// The n-th of all these only, from 1.
     pub nth: Option<u64>,
@@ -180,7 +180,7 @@ impl Chance {
     }
 }
 
-/// What a rule does. The first eight concern one request and its answer, the others connections
+/// What a rule does. The first nine concern one request and its answer, the others connections
 /// as a whole: those heed the filter's `who` and `instance` only.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
@@ -188,6 +188,9 @@ pub enum Action {
     Delay(Duration),
     /// The request goes on when the rule is gone, and all that follows it on its connection.
     Hold,
+    /// The request is applied, and its answer goes on when the rule is gone, with all that follows it
+    /// on its connection.
+    HoldAnswer,
     /// The request never arrives, and neither does what follows it on its connection: a stream
     /// loses nothing from its middle, and an answer would be taken for another request's.
     Drop,

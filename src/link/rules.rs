@@ -47,14 +47,20 @@ impl Active {
 
     /// Whether the answer of a request that fitted is the one that is meant, and comes in time.
     pub(super) fn fits_answer(&self, kind: u8, words: &Words<'_>) -> bool {
-        let answer = self.rule.filter.answer;
-        answer.is_some_and(|answer| answer.fits(kind, words)) && self.holds() && self.counts()
+        match self.rule.filter.answer {
+            Some(answer) => answer.fits(kind, words) && self.holds() && self.counts(),
+            // It was counted when it was asked.
+            None => self.holds(),
+        }
     }
 
     /// Whether the answer decides if it is applied.
     pub(super) fn waits_for_the_answer(&self) -> bool {
-        let after = matches!(self.action(), Action::Swallow | Action::ResetAfter);
-        after && self.rule.filter.answer.is_some()
+        match self.action() {
+            Action::HoldAnswer => true,
+            Action::Swallow | Action::ResetAfter => self.rule.filter.answer.is_some(),
+            _ => false,
+        }
     }
 
     /// Whether one more that fits is the one that is meant.

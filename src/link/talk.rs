@@ -14,6 +14,8 @@ pub(super) enum Fate {
     Pass,
     /// It is lost.
     Swallow,
+    /// It is passed on when a rule is gone.
+    Hold,
     /// The connection is reset instead.
     Reset,
     /// What it says decides.

@@ -115,6 +115,7 @@ impl Undecided {
         rule.hit();
         match rule.action() {
             Action::ResetAfter => Fate::Reset,
+            Action::HoldAnswer => Fate::Hold,
             _ => Fate::Swallow,
         }
     }

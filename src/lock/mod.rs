@@ -21,7 +21,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::client::{Conn, Outcome, Script};
-use crate::clock::Clock;
+use crate::clock::LocalClock;
 use crate::history::event::Release;
 use crate::scenario::{Guard, Point};
 
@@ -147,8 +147,8 @@ pub enum Renewal {
 pub struct Call<'a> {
     /// The worker's connections, one to each node.
     pub nodes: &'a [Conn],
-    /// The run's clock.
-    pub clock: Clock,
+    /// The instance's own clock.
+    pub clock: LocalClock,
     /// The key to lock.
     pub key: &'a str,
     /// A value unique to this operation.

@@ -196,7 +196,8 @@ fn write_trial(out: &mut String, report: &Report, trial: &Trial) -> std::fmt::Re
     }
     for fault in &trial.coverage.faults {
         if let Some(proof) = &fault.proof {
-            writeln!(out, "  fault     {proof}")?;
+            let times = fault.times().map(|times| format!("{times}: "));
+            writeln!(out, "  fault     {}{proof}", times.unwrap_or_default())?;
         }
     }
     if !trial.story.is_empty() {

@@ -72,8 +72,12 @@ impl Instances for Lives {
         self.0[instance as usize].freeze();
     }
 
-    fn thaw(&self, instance: u32) -> u64 {
-        self.0[instance as usize].thaw()
+    fn thaw(&self, instance: u32) {
+        self.0[instance as usize].thaw();
+    }
+
+    fn wakes(&self, instance: u32) -> u64 {
+        self.0[instance as usize].wakes()
     }
 
     fn crash(&self, instance: u32) -> bool {
@@ -134,12 +138,17 @@ pub async fn run(
     if let Some(group) = &reach.group {
         beside.spawn(watch_promotions(Arc::clone(&shared), Arc::clone(group)));
     }
-    shared.faults.prepare(None);
-    for (fault, at_ns, instance) in shared.faults.timed() {
+    shared.faults.prepare();
+    let clock = shared.recorder.clock();
+    let began = clock.now();
+    for (fault, moments) in shared.faults.timed() {
         let faults = Arc::clone(&shared.faults);
         beside.spawn(async move {
-            tokio::time::sleep(Duration::from_nanos(at_ns)).await;
-            faults.strike_instance(fault, instance);
+            for moment in moments {
+                let at = began.plus(Duration::from_nanos(moment.at_ns));
+                clock.sleep_until(at).await;
+                faults.strike_instance(fault, moment.instance);
+            }
         });
     }
     let mut instances = start(&shared, nodes, &lives);

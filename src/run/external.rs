@@ -63,7 +63,7 @@ async fn all_that(
     let key = format!("{prefix}rehearsal");
     let call = Call {
         nodes,
-        clock,
+        clock: clock.into(),
         key: &key,
         token: "rehearsal",
         owner: "rehearsal",

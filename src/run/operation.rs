@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::instance::Shared;
 use crate::client::{Conn, Outcome};
-use crate::clock::{Time, nanos};
+use crate::clock::{LocalClock, LocalTime, Time, nanos};
 use crate::history::OpId;
 use crate::history::event::Kind;
 use crate::lock::{Acquire, Boxed, Call, Lease, Points, Renewal, Watchdog};
-use crate::scenario::{Mistake, Point};
+use crate::scenario::{Mistake, Point, Reply, Seen};
 use crate::workload;
 
 /// What all parts of one operation share. Its own, so that a watchdog can outlive it.
@@ -40,19 +40,27 @@ pub(super) struct Grant {
     /// What was granted.
     pub(super) lease: Lease,
     /// Until when he may rely on it, where that is less than the lease.
-    pub(super) reliable_until: Option<Time>,
+    pub(super) reliable_until: Option<LocalTime>,
 }
+
+/// Its task was cancelled while it was asking.
+pub(super) struct Cancelled;
 
 impl Operation {
     pub(super) fn record(&self, event: Kind) -> Time {
         self.shared.recorder.record(event)
     }
 
+    /// What its instance takes for the time.
+    pub(super) fn clock(&self) -> &LocalClock {
+        self.shared.faults.clock(self.instance)
+    }
+
     pub(super) fn call(&self) -> Call<'_> {
         let key = workload::key_of(&self.shared.plan.workload, self.item);
         Call {
             nodes: &self.nodes,
-            clock: self.shared.recorder.clock(),
+            clock: self.clock().clone(),
             key: &self.shared.keys[key as usize],
             token: &self.token,
             owner: &self.owner,
@@ -62,12 +70,22 @@ impl Operation {
     }
 
     /// Asks once for the lock.
-    pub(super) async fn attempt(&self) -> Acquire {
+    pub(super) async fn attempt(&self) -> Result<Acquire, Cancelled> {
         let op = self.op;
         self.reached(Point::BeforeAcquire).await;
         self.record(Kind::Asked { op });
-        let answer = self.shared.lock.acquire(&self.call()).await;
-        self.record(match &answer {
+        let call = self.call();
+        let mut answer = tokio::select! {
+            biased;
+            () = self.cancelled(Reply::Acquire) => {
+                // The question is on its way, or done.
+                let error = "cancelled in flight".to_owned();
+                self.record(Kind::AcquireUnknown { op, error });
+                return Err(Cancelled);
+            }
+            answer = self.shared.lock.acquire(&call) => answer,
+        };
+        let answered = self.record(match &answer {
             Acquire::Granted(lease) => Kind::Granted {
                 op,
                 ttl_ns: lease.ttl.map(nanos),
@@ -84,7 +102,34 @@ impl Operation {
                 Kind::AcquireUnknown { op, error }
             }
         });
-        answer
+        match &mut answer {
+            Acquire::Granted(lease) => {
+                self.saw(Seen::Granted).await;
+                // A pause there is not given to the holder on top.
+                let paused = self.shared.recorder.clock().now().since(answered);
+                lease.validity = lease
+                    .validity
+                    .map(|validity| validity.saturating_sub(paused));
+            }
+            Acquire::Denied(_) => self.saw(Seen::Denied).await,
+            Acquire::Failed(_) | Acquire::Unknown(_) => {}
+        }
+        Ok(answer)
+    }
+
+    /// Waits until its request of that sort is to be dropped; mostly for ever.
+    async fn cancelled(&self, which: Reply) {
+        self.shared.faults.cancelled(self.worker, which).await;
+    }
+
+    /// Something was seen, and a fault may strike there.
+    async fn saw(&self, what: Seen) {
+        let key = workload::key_of(&self.shared.plan.workload, self.item);
+        let faults = &self.shared.faults;
+        if faults.seen((what, key), self.instance, self.worker) {
+            // As at a point.
+            tokio::task::yield_now().await;
+        }
     }
 
     pub(super) async fn release(&self) {
@@ -92,6 +137,7 @@ impl Operation {
         self.record(Kind::ReleaseAsked { op });
         let outcome = self.shared.lock.release(&self.call()).await;
         self.record(Kind::Released { op, outcome });
+        self.saw(Seen::Released).await;
     }
 
     pub(super) async fn abandon(&self) {
@@ -105,26 +151,37 @@ impl Operation {
     /// Renews the lease until nobody polls it any more; tells the section if the lease is lost.
     /// One failed renewal is no loss while the lease may still live.
     pub(super) async fn watch(&self, watchdog: &dyn Watchdog) {
-        let op = self.op;
-        let clock = self.shared.recorder.clock();
+        let (op, clock) = (self.op, self.clock());
         let ttl = self.shared.plan.ttl();
         let mut asked = clock.now();
         let mut extended = asked;
         loop {
             clock.sleep_until(asked.plus(watchdog.every())).await;
-            asked = self.record(Kind::RenewalAsked { op });
-            match self.renew(watchdog).await {
+            self.shared.faults.watchdog_passes(self.instance).await;
+            asked = clock.now();
+            self.record(Kind::RenewalAsked { op });
+            let renewal = tokio::select! {
+                biased;
+                () = self.cancelled(Reply::Renewal) => {
+                    Renewal::Failed("cancelled in flight".to_owned())
+                }
+                renewal = self.renew(watchdog) => renewal,
+            };
+            // One that stands still hears nothing either.
+            self.shared.faults.watchdog_passes(self.instance).await;
+            match renewal {
                 Renewal::Extended => {
                     extended = asked;
                     self.record(Kind::Renewed { op });
+                    self.saw(Seen::Renewed).await;
                 }
                 Renewal::Lost => break,
                 Renewal::Failed(error) => {
-                    let now = self.record(Kind::RenewalFailed { op, error });
+                    self.record(Kind::RenewalFailed { op, error });
                     if self.shared.plan.lock.mistake == Some(Mistake::WatchdogDies) {
                         return std::future::pending().await;
                     }
-                    if now.since(extended) >= ttl {
+                    if clock.now().since(extended) >= ttl {
                         break;
                     }
                 }

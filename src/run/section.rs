@@ -116,12 +116,16 @@ impl Worker {
         operation.reached(Point::InSection).await;
         let clock = self.shared.recorder.clock();
         let done = clock.now().plus(work);
-        // Who relies on a validity, and has no watchdog to renew it, looks at the clock himself.
+        // Who relies on a validity, and has no watchdog to renew it, looks at his clock himself.
         let reliable_until = (grant.and_then(|grant| grant.reliable_until))
-            .filter(|until| self.shared.lock.watchdog().is_none() && *until < done);
+            .filter(|_| self.shared.lock.watchdog().is_none());
         if let Some(until) = reliable_until {
-            clock.sleep_until(until).await;
-            if !operation.lost() {
+            let his = operation.clock();
+            tokio::select! {
+                () = his.sleep_until(until) => {}
+                () = clock.sleep_until(done) => {}
+            }
+            if his.moment(until) < done && !operation.lost() {
                 operation.lose();
             }
         }
@@ -135,7 +139,7 @@ impl Worker {
         let began = clock.now();
         while clock.now().since(began) < self.shared.plan.ttl() {
             match operation.attempt().await {
-                Acquire::Granted(_) => return operation.release().await,
+                Ok(Acquire::Granted(_)) => return operation.release().await,
                 _ => clock.sleep(self.shared.plan.ttl() / 20).await,
             }
         }

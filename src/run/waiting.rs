@@ -29,7 +29,9 @@ impl Worker {
     ) -> Result<Option<Grant>, GiveUp> {
         let mut waiting = Waiting::default();
         loop {
-            let answer = operation.attempt().await;
+            let Ok(answer) = operation.attempt().await else {
+                return Err(GiveUp::Cancelled);
+            };
             waiting.again = match answer {
                 Acquire::Denied(again) => again,
                 _ => None,
@@ -50,10 +52,10 @@ impl Worker {
 
     /// A validity counts from here: whatever comes before the work takes its time from it.
     fn grant(&self, lease: Lease) -> Grant {
-        let now = self.shared.recorder.clock().now();
+        let clock = self.shared.faults.clock(self.instance);
         Grant {
             lease,
-            reliable_until: lease.validity.map(|validity| now.plus(validity)),
+            reliable_until: lease.validity.map(|validity| clock.now().plus(validity)),
         }
     }
 

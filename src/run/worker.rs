@@ -13,7 +13,7 @@ use super::operation::Operation;
 use crate::client::Conn;
 use crate::clock::Time;
 use crate::history::OpId;
-use crate::history::event::Kind;
+use crate::history::event::{GiveUp, Kind};
 use crate::scenario::Mistake;
 use crate::scenario::dist::Sampler;
 use crate::seed::Seed;
@@ -129,7 +129,10 @@ impl Worker {
         match self.acquire(&operation, arrived).await {
             Ok(grant) => self.hold(&operation, grant).await,
             Err(why) => {
-                operation.abandon().await;
+                // Who is cancelled tidies up nothing.
+                if why != GiveUp::Cancelled {
+                    operation.abandon().await;
+                }
                 if self.mistake() == Some(Mistake::ReleaseUnacquired) {
                     operation.release().await;
                 }

@@ -21,7 +21,9 @@ macro_rules! built_in {
 /// All of them, by name. A test holds the list against the folder.
 pub static ALL: &[BuiltIn] = built_in![
     "calm",
+    "cancel",
     "check-then-delete",
+    "client-clock",
     "clock-jump",
     "coarse-lock",
     "counter",
@@ -58,6 +60,7 @@ pub static ALL: &[BuiltIn] = built_in![
     "release-by-other",
     "reply-lost",
     "restart-empty",
+    "stall-watchdog",
     "ttl-sweep",
     "wake-up",
 ];

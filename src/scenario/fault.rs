@@ -2,31 +2,48 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::instance_fault::{InstanceFault, instance_fault};
 use super::read::{Field, Table};
+use super::schedule::{At, Repeat};
 use super::server_fault::{ServerFault, server_fault};
 use super::times::positive;
+use super::when::{at_of, is_foreseen, is_time};
 use crate::clock::nanos;
 
 /// Something done on purpose.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
-    /// When it strikes, and whom.
+    /// When it strikes first, and whom.
     pub at: At,
+    /// How often.
+    #[serde(default)]
+    pub repeat: Repeat,
     /// What it does.
     pub how: How,
+    /// Whether the lock must be granted again when it is over.
+    #[serde(default)]
+    pub again: bool,
+}
+
+impl Fault {
+    /// How often it is to strike, if that is not left to chance or to the length of the run.
+    pub fn planned_strikes(&self) -> Option<u64> {
+        match self.repeat.chance {
+            Some(_) => None,
+            None => self.repeat.times,
+        }
+    }
 }
 
 /// What a fault does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
-    /// The instance stands still, its watchdogs too, as in a stop-the-world pause.
-    Freeze {
-        /// For how long.
-        for_ns: u64,
+    /// An instance is struck.
+    Instance {
+        /// What is done to it.
+        fault: InstanceFault,
     },
-    /// The instance's process dies.
-    Crash,
     /// Every server refuses writes, with an error.
     RefuseWrites {
         /// For how long.
@@ -72,12 +89,24 @@ pub enum How {
 }
 
 impl How {
+    /// Whether it strikes one instance, and no other one.
+    pub fn strikes_an_instance(self) -> bool {
+        matches!(
+            self,
+            How::Instance { .. }
+                | How::LoseReply { .. }
+                | How::CutOff { .. }
+                | How::Delay { .. }
+                | How::Reset { .. }
+        )
+    }
+
     /// The same on another scale of time.
     pub fn scaled(self, scale: f64) -> How {
         let scaled = |ns: u64| (ns as f64 * scale).round() as u64;
         match self {
-            How::Freeze { for_ns } => How::Freeze {
-                for_ns: scaled(for_ns),
+            How::Instance { fault } => How::Instance {
+                fault: fault.scaled(scale),
             },
             How::RefuseWrites { for_ns } => How::RefuseWrites {
                 for_ns: scaled(for_ns),
@@ -96,7 +125,7 @@ impl How {
                 node,
                 fault: fault.scaled(scale),
             },
-            How::Crash | How::LostGrant | How::LoseReply { .. } | How::Reset { .. } => self,
+            How::LostGrant | How::LoseReply { .. } | How::Reset { .. } => self,
         }
     }
 }
@@ -127,66 +156,6 @@ impl Reply {
     }
 }
 
-/// When a fault strikes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum At {
-    /// When any operation reaches a point for the n-th time; it strikes that one's instance.
-    Point {
-        /// The point.
-        point: Point,
-        /// The how manieth time, from 1.
-        nth: u64,
-    },
-    /// At a time of the run.
-    Time {
-        /// Since the start.
-        at_ns: u64,
-        /// The instance that is struck; when absent the plan draws one.
-        instance: Option<u32>,
-    },
-}
-
-/// The points of an operation at which a fault can strike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Point {
-    /// The first command of the acquire took the lock; a second one, if the lock has one, has not
-    /// been sent yet.
-    BetweenCommands,
-    /// In the section, between the business read and its write.
-    InSection,
-    /// The section is over, the release not yet begun.
-    BeforeRelease,
-    /// The release has compared what it compares in a command of its own; the one that deletes the
-    /// key has not been sent yet.
-    BeforeDelete,
-    /// The worker is about to ask for the lock, once more if it was refused.
-    BeforeAcquire,
-}
-
-impl Point {
-    /// All points.
-    pub const ALL: [Point; 5] = [
-        Point::BetweenCommands,
-        Point::InSection,
-        Point::BeforeRelease,
-        Point::BeforeDelete,
-        Point::BeforeAcquire,
-    ];
-
-    /// The word for it in a scenario.
-    pub fn word(self) -> &'static str {
-        match self {
-            Point::BetweenCommands => "between-commands",
-            Point::InSection => "in-section",
-            Point::BeforeRelease => "before-release",
-            Point::BeforeDelete => "before-delete",
-            Point::BeforeAcquire => "before-acquire",
-        }
-    }
-}
-
 // Reading them.
 
 /// What faults may strike.
@@ -213,9 +182,8 @@ pub(super) fn faults_of(field: &Field<'_>, place: Place) -> Option<Vec<Fault>> {
 fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
     let table = field.table()?;
     let kind_field = table.need("kind", "\"freeze\"");
-    let mut kinds = vec![
-        "freeze",
-        "crash",
+    let mut kinds = InstanceFault::WORDS.to_vec();
+    kinds.extend([
         "refuse-writes",
         "lost-grant",
         "lose-reply",
@@ -223,31 +191,43 @@ fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
         "delay",
         "reset",
         "refuse",
-    ];
+    ]);
     kinds.extend(ServerFault::WORDS);
     let kind = kind_field.as_ref().and_then(|field| field.word(&kinds));
     let at_field = table.need("at", "{ point = \"in-section\", nth = 20 }");
     let at = at_field.as_ref();
     let at = at.and_then(|field| at_of(field.table()?, place.instances));
+    let (at, repeat) = at.unzip();
+    let at_a_time = || at_field.clone().filter(|_| is_time(at.as_ref()));
     let long = || table.need("for", "\"8s\"").and_then(|f| positive(&f));
     let how = match kind {
-        Some("freeze") => long().map(|long| How::Freeze {
-            for_ns: nanos(long),
-        }),
+        Some(word) if InstanceFault::WORDS.contains(&word) => {
+            let fault = instance_fault(word, &table);
+            let about_one = fault.is_some_and(InstanceFault::is_about_a_worker);
+            if let Some(field) = at_a_time().filter(|_| about_one) {
+                field.misfit(format!(
+                    "`{word}` strikes at a `point`: it is about one worker"
+                ));
+            }
+            fault.map(|fault| How::Instance { fault })
+        }
         Some("refuse-writes") => long().map(|long| How::RefuseWrites {
             for_ns: nanos(long),
         }),
         Some("lost-grant") => {
-            if let Some(field) = kind_field.filter(|_| !place.sentinel) {
+            if let Some(field) = kind_field.clone().filter(|_| !place.sentinel) {
                 field.misfit("`lost-grant` needs `topology = { kind = \"sentinel\" }`");
             }
-            if let Some(field) = at_field.filter(|_| matches!(at, Some(At::Time { .. }))) {
+            if let Some(field) = at_field
+                .clone()
+                .filter(|_| !is_foreseen(at.as_ref(), repeat))
+            {
                 field.misfit("`lost-grant` strikes at a `point`: it is about one grant");
             }
             Some(How::LostGrant)
         }
         Some("lose-reply") => {
-            if let Some(field) = at_field.filter(|_| matches!(at, Some(At::Time { .. }))) {
+            if let Some(field) = at_a_time() {
                 field.misfit("`lose-reply` strikes at a `point`: it is about one worker");
             }
             reply_of(&table).map(|which| How::LoseReply { which })
@@ -276,21 +256,45 @@ fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
                 .map_or(Some(0), |field| field.integer(0..=8));
             let fault = server_fault(word, &table);
             if fault.is_some_and(ServerFault::needs_majority) {
-                about_a_majority(word, kind_field, at_field.filter(|_| is_time(at)), place);
+                let unforeseen = at_field
+                    .clone()
+                    .filter(|_| !is_foreseen(at.as_ref(), repeat));
+                about_a_majority(word, kind_field.clone(), unforeseen, place);
             }
             node.zip(fault).map(|(node, fault)| How::Server {
                 node: node as u32,
                 fault,
             })
         }
-        Some(_) => Some(How::Crash),
-        None => {
+        // No other word is known.
+        Some(_) | None => {
             table.finish_unsure();
             return None;
         }
     };
+    let again = again(&table, how, place);
     table.finish();
-    Some(Fault { at: at?, how: how? })
+    Some(Fault {
+        at: at?,
+        repeat: repeat?,
+        how: how?,
+        again: again?,
+    })
+}
+
+/// Whether the lock must be granted again afterwards. Where a fault takes the only server away for
+/// good, it cannot.
+fn again(table: &Table<'_>, how: Option<How>, place: Place) -> Option<bool> {
+    let Some(field) = table.get("again") else {
+        return Some(false);
+    };
+    let again = field.boolean()?;
+    let fault = ServerFault::Kill;
+    let for_good = matches!(how, Some(How::Server { fault: what, .. }) if what == fault);
+    if again && for_good && !place.quorum {
+        field.misfit("nobody is granted a lock again whose only server is dead");
+    }
+    Some(again)
 }
 
 /// Which answer is lost: the acquire's, unless it is said.
@@ -300,10 +304,6 @@ fn reply_of(table: &Table<'_>) -> Option<Reply> {
     };
     let word = field.word(&Reply::ALL.map(Reply::word))?;
     Reply::ALL.into_iter().find(|reply| reply.word() == word)
-}
-
-fn is_time(at: Option<At>) -> bool {
-    matches!(at, Some(At::Time { .. }))
 }
 
 /// What is about a grant on just a majority needs one, and strikes when there is a grant.
@@ -318,64 +318,4 @@ fn about_a_majority(word: &str, kind: Option<Field<'_>>, at_time: Option<Field<'
             "`{word}` strikes at a `point`: it is about one grant"
         ));
     }
-}
-
-fn at_of(table: Table<'_>, instances: Option<u64>) -> Option<At> {
-    let (point, nth) = (table.get("point"), table.get("nth"));
-    let (time, instance) = (table.get("time"), table.get("instance"));
-    let at = match (point, time) {
-        (Some(point), None) => {
-            if let Some(instance) = instance {
-                instance.key_problem("`instance` goes with `time`: a point strikes who reaches it");
-            }
-            at_point(&point, nth.as_ref())
-        }
-        (None, Some(time)) => {
-            if let Some(nth) = nth {
-                nth.key_problem("`nth` goes with `point`: a time comes once");
-            }
-            at_time(&time, instance.as_ref(), instances)
-        }
-        (Some(_), Some(time)) => {
-            time.key_problem("a fault strikes either at a `point` or at a `time`, not at both");
-            None
-        }
-        (None, None) => {
-            if !table.means_one_of(&["point", "time"]) {
-                table.problem(
-                    "a fault strikes at a point of an operation, `at = { point = \"in-section\", \
-                     nth = 20 }`, or at a time, `at = { time = \"3s\", instance = 0 }`",
-                );
-            }
-            None
-        }
-    };
-    table.finish();
-    at
-}
-
-fn at_point(point: &Field<'_>, nth: Option<&Field<'_>>) -> Option<At> {
-    let word = point.word(&Point::ALL.map(Point::word));
-    let nth = nth.map_or(Some(1), |nth| nth.integer(1..=1_000_000_000));
-    let (word, nth) = (word?, nth?);
-    let point = Point::ALL.into_iter().find(|point| point.word() == word)?;
-    Some(At::Point { point, nth })
-}
-
-/// A fault can only strike an instance that there is.
-fn at_time(time: &Field<'_>, instance: Option<&Field<'_>>, instances: Option<u64>) -> Option<At> {
-    let time = time.duration();
-    let number = instance.map(|field| field.integer(0..=9_999));
-    if let (Some(field), Some(Some(number)), Some(instances)) = (instance, number, instances)
-        && number >= instances
-    {
-        field.misfit(format!(
-            "instance {number} does not exist: there are {instances}, numbered from 0"
-        ));
-    }
-    let instance = number.map_or(Some(None), |read| read.map(Some));
-    Some(At::Time {
-        at_ns: nanos(time?),
-        instance: instance?.map(|instance| instance as u32),
-    })
 }

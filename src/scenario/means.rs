@@ -2,6 +2,7 @@
 //! Redis depends on it.
 
 use super::fault::How;
+use super::instance_fault::InstanceFault;
 use super::server_fault::ServerFault;
 
 /// By what means a fault is done.
@@ -21,8 +22,14 @@ impl How {
     /// The word for it in a scenario, and by what means it is done.
     pub fn kind(self) -> (&'static str, Means) {
         match self {
-            How::Freeze { .. } => ("freeze", Means::Instance),
-            How::Crash => ("crash", Means::Instance),
+            How::Instance { fault } => match fault {
+                InstanceFault::Freeze { .. } => ("freeze", Means::Instance),
+                InstanceFault::BlockExecutor { .. } => ("block-executor", Means::Instance),
+                InstanceFault::Crash => ("crash", Means::Instance),
+                InstanceFault::StallWatchdog { .. } => ("stall-watchdog", Means::Instance),
+                InstanceFault::Cancel { .. } => ("cancel", Means::Link),
+                InstanceFault::ClientClock { .. } => ("client-clock", Means::Instance),
+            },
             How::RefuseWrites { .. } => ("refuse-writes", Means::Command),
             How::LostGrant => ("lost-grant", Means::Process),
             How::LoseReply { .. } => ("lose-reply", Means::Link),
@@ -39,6 +46,10 @@ impl How {
                 ServerFault::ClientPause { .. } => ("client-pause", Means::Command),
                 ServerFault::ClientKill => ("client-kill", Means::Command),
                 ServerFault::Evict => ("evict", Means::Command),
+                ServerFault::ReadOnly { .. } => ("read-only", Means::Command),
+                ServerFault::DiskFull { .. } => ("disk-full", Means::Process),
+                ServerFault::NoMemory { .. } => ("no-memory", Means::Command),
+                ServerFault::DebugSleep { .. } => ("debug-sleep", Means::Command),
                 ServerFault::QuorumRestart => ("quorum-restart", Means::Process),
                 ServerFault::QuorumClock { .. } => ("quorum-clock", Means::Process),
             },

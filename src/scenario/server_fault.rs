@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::read::{Field, Table};
-use super::times::positive;
+use super::read::Table;
+use super::times::{positive, signed};
 use crate::clock::nanos;
 
 /// What is done to a server.
@@ -42,6 +42,26 @@ pub enum ServerFault {
     ClientKill,
     /// It evicts all keys.
     Evict,
+    /// It takes itself for a replica, and refuses writes.
+    ReadOnly {
+        /// For how long.
+        for_ns: u64,
+    },
+    /// It cannot save its data, and refuses writes.
+    DiskFull {
+        /// For how long.
+        for_ns: u64,
+    },
+    /// It has no memory left and evicts nothing: it refuses what needs some.
+    NoMemory {
+        /// For how long.
+        for_ns: u64,
+    },
+    /// It is busy with one command.
+    DebugSleep {
+        /// For how long.
+        for_ns: u64,
+    },
     /// A grant rests on just a majority of the nodes, and of these the one restarts without its
     /// data while the others are reachable again.
     QuorumRestart,
@@ -54,7 +74,7 @@ pub enum ServerFault {
 
 impl ServerFault {
     /// The words for them.
-    pub(super) const WORDS: [&str; 10] = [
+    pub(super) const WORDS: [&str; 14] = [
         "restart",
         "kill-server",
         "stop-server",
@@ -63,6 +83,10 @@ impl ServerFault {
         "client-pause",
         "client-kill",
         "evict",
+        "read-only",
+        "disk-full",
+        "no-memory",
+        "debug-sleep",
         "quorum-restart",
         "quorum-clock",
     ];
@@ -82,6 +106,18 @@ impl ServerFault {
             ServerFault::ClientPause { for_ns } => ServerFault::ClientPause {
                 for_ns: long(for_ns),
             },
+            ServerFault::ReadOnly { for_ns } => ServerFault::ReadOnly {
+                for_ns: long(for_ns),
+            },
+            ServerFault::DiskFull { for_ns } => ServerFault::DiskFull {
+                for_ns: long(for_ns),
+            },
+            ServerFault::NoMemory { for_ns } => ServerFault::NoMemory {
+                for_ns: long(for_ns),
+            },
+            ServerFault::DebugSleep { for_ns } => ServerFault::DebugSleep {
+                for_ns: long(for_ns),
+            },
             ServerFault::ClockJump { by_ns } => ServerFault::ClockJump { by_ns: far(by_ns) },
             ServerFault::QuorumClock { by_ns } => ServerFault::QuorumClock { by_ns: far(by_ns) },
             same => same,
@@ -93,7 +129,8 @@ impl ServerFault {
         match self {
             ServerFault::Restart { for_ns, .. }
             | ServerFault::Stop { for_ns }
-            | ServerFault::ClientPause { for_ns } => Duration::from_nanos(for_ns),
+            | ServerFault::ClientPause { for_ns }
+            | ServerFault::DebugSleep { for_ns } => Duration::from_nanos(for_ns),
             _ => Duration::ZERO,
         }
     }
@@ -140,6 +177,18 @@ pub(super) fn server_fault(word: &str, table: &Table<'_>) -> Option<ServerFault>
         "client-pause" => long().map(|long| ServerFault::ClientPause {
             for_ns: nanos(long),
         }),
+        "read-only" => long().map(|long| ServerFault::ReadOnly {
+            for_ns: nanos(long),
+        }),
+        "disk-full" => long().map(|long| ServerFault::DiskFull {
+            for_ns: nanos(long),
+        }),
+        "no-memory" => long().map(|long| ServerFault::NoMemory {
+            for_ns: nanos(long),
+        }),
+        "debug-sleep" => long().map(|long| ServerFault::DebugSleep {
+            for_ns: nanos(long),
+        }),
         "client-kill" => Some(ServerFault::ClientKill),
         "evict" => Some(ServerFault::Evict),
         "quorum-restart" => Some(ServerFault::QuorumRestart),
@@ -151,13 +200,4 @@ pub(super) fn server_fault(word: &str, table: &Table<'_>) -> Option<ServerFault>
         }
         _ => None,
     }
-}
-
-/// A duration that may run back (`"-40s"`), and is not zero.
-fn signed(field: &Field<'_>) -> Option<i64> {
-    let by = field.signed_duration()?;
-    if by == 0 {
-        field.problem(format!("`{}` must not be 0", field.path));
-    }
-    (by != 0).then_some(by)
 }

@@ -6,6 +6,15 @@ use super::dist::{Dist, Part};
 use super::read::{Field, Table};
 use crate::clock::nanos;
 
+/// A duration that may run back (`"-40s"`), and is not zero.
+pub(super) fn signed(field: &Field<'_>) -> Option<i64> {
+    let by = field.signed_duration()?;
+    if by == 0 {
+        field.problem(format!("`{}` must not be 0", field.path));
+    }
+    (by != 0).then_some(by)
+}
+
 /// A duration that is not zero.
 pub(super) fn positive(field: &Field<'_>) -> Option<Duration> {
     let duration = field.duration()?;

@@ -29,5 +29,5 @@ pub use process::{Binary, StartError, find, looked_for};
 pub use rights::missing;
 pub use sentinel::{Group, Promotion};
 pub use servers::{Reach, Servers};
-pub use settings::Settings;
+pub use settings::{REPLICA_OF, Settings};
 pub use stay::{Stay, own_name};

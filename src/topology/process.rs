@@ -45,6 +45,19 @@ pub struct Binary {
     pub(super) wall_clock: Option<Arc<WallClock>>,
 }
 
+impl Binary {
+    /// Whether it has to be told who may debug it and set what is protected: Redis since 7.0, and
+    /// Valkey (<https://redis.io/docs/latest/operate/oss_and_stack/management/security/>).
+    pub(super) fn guards_its_settings(&self) -> bool {
+        let number = self.version.rsplit(' ').next().unwrap_or_default();
+        let major = number
+            .split('.')
+            .next()
+            .and_then(|major| major.parse().ok());
+        major.is_some_and(|major: u32| major >= 7)
+    }
+}
+
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {

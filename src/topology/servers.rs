@@ -158,7 +158,7 @@ impl Servers {
             } => {
                 // Each worker's socket, the two of the link, and one to ask a Sentinel by.
                 raise_open_file_limit(workers * 4).map_err(StartError::OpenFiles)?;
-                let options = options(2 * workers + SPARE_CLIENTS);
+                let options = options(binary, 2 * workers + SPARE_CLIENTS);
                 let raising = sentinel::raise(binary, &options, replicas, min_replicas_to_write);
                 let (running, group) = raising.await?;
                 let nodes = group.nodes().to_vec();
@@ -190,7 +190,7 @@ impl Servers {
         // Each worker's socket, and the two of a link.
         let files = workers * nodes * if links { 3 } else { 1 };
         raise_open_file_limit(files).map_err(StartError::OpenFiles)?;
-        let options = options(workers + SPARE_CLIENTS);
+        let options = options(binary, workers + SPARE_CLIENTS);
         let starting = (0..nodes).map(|_| Process::start(binary, Job::Server(&options)));
         let mut running = Vec::new();
         for process in try_join_all(starting).await? {
@@ -291,7 +291,7 @@ impl Servers {
     }
 }
 
-fn options(clients: u32) -> Vec<String> {
+fn options(binary: &Binary, clients: u32) -> Vec<String> {
     // Key events: generic (del), expired, evicted. The checks hear from the server itself when a
     // lock's key went away.
     let options = [
@@ -300,5 +300,14 @@ fn options(clients: u32) -> Vec<String> {
         "--notify-keyspace-events",
         "Egxe",
     ];
-    options.map(str::to_owned).to_vec()
+    // What faults do by DEBUG, and to the folder of the server. Older ones let everybody.
+    let guarded = [
+        "--enable-debug-command",
+        "local",
+        "--enable-protected-configs",
+        "local",
+    ];
+    let guarded = guarded.iter().filter(|_| binary.guards_its_settings());
+    let all = options.iter().chain(guarded);
+    all.map(|word| (*word).to_owned()).collect()
 }

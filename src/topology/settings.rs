@@ -7,6 +7,10 @@ use std::time::Duration;
 use super::journal::{Journal, Was};
 use crate::client::{Conn, Outcome, Patience, Server};
 
+/// The setting that says whose replica a server is, empty where it is a primary. It is set by a command
+/// of its own (<https://redis.io/docs/latest/commands/replicaof/>).
+pub const REPLICA_OF: &str = "replicaof";
+
 const PATIENCE: Patience = Patience {
     connect: Duration::from_secs(2),
     response: Duration::from_secs(5),
@@ -153,7 +157,18 @@ async fn get(conn: &Conn, setting: &str) -> Result<String, String> {
 }
 
 async fn set(conn: &Conn, setting: &str, to: &str) -> Outcome<()> {
-    let mut set = redis::cmd("CONFIG");
-    set.arg("SET").arg(setting).arg(to);
+    let set = match (setting, to.split_once(' ')) {
+        (REPLICA_OF, primary) => {
+            let (host, port) = primary.unwrap_or(("NO", "ONE"));
+            let mut replica_of = redis::cmd("REPLICAOF");
+            replica_of.arg(host).arg(port);
+            replica_of
+        }
+        _ => {
+            let mut set = redis::cmd("CONFIG");
+            set.arg("SET").arg(setting).arg(to);
+            set
+        }
+    };
     conn.call(&set).await
 }

@@ -5,7 +5,7 @@ use oversold::history::event::Stop;
 use oversold::verdict::{Signal, Verdict};
 
 use crate::history::{
-    A, B, History, assert_clean, sale_under, sale_with_a_planned_freeze, sold,
+    A, B, History, assert_clean, sale_under, sale_with_a_freeze, sale_with_a_planned_freeze, sold,
 };
 
 fn one_section(told: History) -> History {
@@ -37,6 +37,28 @@ fn a_fault_that_was_proven_leaves_no_doubt() {
     let judged = told.at(9.0).fault_is_proven().judged();
     assert_clean(&judged);
     assert_eq!(judged.coverage.faults[0].struck, 1);
+}
+
+/// Struck three times.
+fn struck_thrice() -> History {
+    let told = sale_with_a_freeze("at = { time = \"1s\", every = \"9s\", times = 3 }");
+    let told = one_section(told).at(1.0).fault_strikes();
+    told.at(10.0).fault_strikes().at(19.0).fault_strikes()
+}
+
+#[test]
+fn a_repeated_fault_of_which_no_strike_landed_proves_nothing() {
+    let judged = struck_thrice().judged();
+    assert_doubted(&judged, "freeze of instance 0 for 8s (landed 0 of 3 times)");
+}
+
+#[test]
+fn a_repeated_fault_tells_how_many_of_its_strikes_landed() {
+    let judged = struck_thrice().at(27.0).fault_is_proven().judged();
+    assert_clean(&judged);
+    let covered = &judged.coverage.faults[0];
+    assert_eq!((covered.planned, covered.struck, covered.landed), (Some(3), 3, 1));
+    assert_eq!(covered.times().as_deref(), Some("landed 1 of 3 times"));
 }
 
 #[test]

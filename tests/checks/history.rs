@@ -104,6 +104,12 @@ at = { time = "1s", instance = 0 }"#;
     History::of(plan("token-lua", FLASH_SALE, fault), 1)
 }
 
+/// The same, planned so: `at = ...`, and what else is said of it.
+pub fn sale_with_a_freeze(rest: &str) -> History {
+    let fault = format!("[[fault]]\nkind = \"freeze\"\nfor = \"8s\"\n{rest}\n");
+    History::of(plan("token-lua", FLASH_SALE, &fault), 1)
+}
+
 /// Two accounts of 20 entries, each with its own lock.
 pub fn reconciliation_under(lock: &str) -> History {
     History::of(plan(lock, RECONCILE, ""), 2)
@@ -472,7 +478,26 @@ impl History {
 
     pub fn fault_strikes(self) -> History {
         let what = "freeze of instance 0 for 8s".to_owned();
-        self.record(Kind::FaultBegan { fault: 0, what })
+        self.record(Kind::FaultBegan {
+            fault: 0,
+            what,
+            instance: None,
+        })
+    }
+
+    /// A fault strikes an instance.
+    pub fn fault_strikes_at(self, fault: u32, op: Op) -> History {
+        let what = "freeze for 8s".to_owned();
+        let instance = Some(op.instance());
+        self.record(Kind::FaultBegan {
+            fault,
+            what,
+            instance,
+        })
+    }
+
+    pub fn fault_ends(self, fault: u32) -> History {
+        self.record(Kind::FaultEnded { fault })
     }
 
     pub fn fault_is_proven(self) -> History {

@@ -8,6 +8,8 @@ mod stored;
 
 // One sentence a line: what happens at one moment stays together.
 #[rustfmt::skip]
+mod again;
+#[rustfmt::skip]
 mod answers;
 #[rustfmt::skip]
 mod business;

@@ -40,6 +40,15 @@ fn who_is_refused_while_nobody_else_can_hold_it_tells_of_the_one_that_was_not_an
 }
 
 #[test]
+fn a_server_that_restarts_with_its_data_may_come_with_another_ones_key() {
+    let told = unheard(sale_under("token-lua")).at(1.5).restarts_without(&[]);
+    not_found(&refused(told));
+    // Until somebody gets in.
+    let told = sale_under("token-lua").at(0.1).restarts_without(&[]);
+    found(&refused(unheard(told.at(0.3).granted(C).at(0.5).releases(C))));
+}
+
+#[test]
 fn it_is_told_once() {
     let told = unheard(sale_under("token-lua")).at(1.5).denied(C).gives_up(C);
     found(&refused(told));
