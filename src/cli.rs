@@ -19,6 +19,7 @@ use flags::{
 use crate::app::{
     self, Failure, MatrixRequest, RateSweepRequest, Registry, Session, TtlSweepRequest,
 };
+use crate::history::keep::Kept;
 use crate::plan::Overrides;
 use crate::scenario::Expect;
 use crate::store::StoreUrl;
@@ -221,6 +222,7 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             out,
             json: documents.json,
             junit: documents.junit,
+            history: Kept::default(),
             progress: true,
             interrupt: interrupt.clone(),
         })
@@ -242,7 +244,10 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
                 }),
                 ..plan.overrides(store_url.as_ref())?
             };
-            let session = session(results.out, results.documents)?;
+            let session = Session {
+                history: results.history,
+                ..session(results.out, results.documents)?
+            };
             app::run(&scenarios, &flags, &session).await
         }
         Command::Compare {
@@ -251,7 +256,10 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             plan,
             results,
         } => {
-            let session = session(results.out, results.documents)?;
+            let session = Session {
+                history: results.history,
+                ..session(results.out, results.documents)?
+            };
             let flags = plan.overrides(store_url.as_ref())?;
             app::compare(scenario, &distinct(locks), &flags, &session).await
         }
@@ -263,7 +271,10 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             plan,
             results,
         } => {
-            let session = session(results.out, results.documents)?;
+            let session = Session {
+                history: results.history,
+                ..session(results.out, results.documents)?
+            };
             let flags = plan.overrides(store_url.as_ref())?;
             let request = MatrixRequest {
                 scenarios,
@@ -281,8 +292,11 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             plan,
             results,
         } => {
-            let (out, documents) = results.parts();
-            let session = session(out, documents)?;
+            let (out, history, documents) = results.parts();
+            let session = Session {
+                history,
+                ..session(out, documents)?
+            };
             let flags = Overrides {
                 lock,
                 ..plan.overrides(store_url.as_ref())?
@@ -302,8 +316,11 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             plan,
             results,
         } => {
-            let (out, documents) = results.parts();
-            let session = session(out, documents)?;
+            let (out, history, documents) = results.parts();
+            let session = Session {
+                history,
+                ..session(out, documents)?
+            };
             let flags = Overrides {
                 lock,
                 ..plan.overrides(store_url.as_ref())?
@@ -321,8 +338,11 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             plan,
             results,
         } => {
-            let (out, documents) = results.parts();
-            let session = session(out, documents)?;
+            let (out, history, documents) = results.parts();
+            let session = Session {
+                history,
+                ..session(out, documents)?
+            };
             let flags = plan.overrides(store_url.as_ref())?;
             app::granularity(&scenario, &distinct(locks), &flags, &session).await
         }
@@ -330,7 +350,11 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             app::check(&stored, &session(PathBuf::new(), documents)?)
         }
         Command::Replay { stored, results } => {
-            app::replay(&stored, &session(results.out, results.documents)?).await
+            let session = Session {
+                history: results.history,
+                ..session(results.out, results.documents)?
+            };
+            app::replay(&stored, &session).await
         }
         Command::Validate { scenarios } => app::validate(&scenarios, &plain()?),
         Command::List { which } => app::list(which.map(registry), &plain()?),
