@@ -7,7 +7,7 @@ DEMO := $(BIN) compare scenarios/incident-137.toml --locks setnx-expire-del,toke
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: demo test lint setup help
+.PHONY: demo test lint bench fuzz setup help
 
 demo: setup ## Build, then run the incident-137 scenario against a broken lock and a sound one
 	@$(CARGO) build --locked --release
@@ -31,6 +31,16 @@ lint: ## Check formatting, clippy and the documentation; a warning is an error
 	@$(CARGO) fmt --check
 	@$(CARGO) clippy --locked --all-targets -- -D warnings
 	@RUSTDOCFLAGS="$${RUSTDOCFLAGS:+$$RUSTDOCFLAGS }-D warnings" $(CARGO) doc --locked --no-deps
+
+bench: setup ## Measure what docs/performance.md claims; needs a quiet machine, and redis-benchmark
+	@$(CARGO) bench --locked --bench figures
+
+FUZZ_SECONDS ?= 900
+fuzz: ## Fuzz the link's framing for FUZZ_SECONDS; needs cargo-fuzz
+# cargo-fuzz asks for flags of the nightly compiler: the variable lets the stable one take them.
+	@mkdir -p fuzz/corpus/framing
+	@RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run --sanitizer none framing fuzz/corpus/framing fuzz/seeds/framing \
+		-- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1
 
 setup: ## Install what is missing besides Rust: redis-server, a C compiler
 	@sh scripts/setup.sh

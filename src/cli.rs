@@ -22,6 +22,7 @@ use crate::app::{
     self, Failure, MatrixRequest, RateSweepRequest, Registry, Session, TtlSweepRequest,
 };
 use crate::client::Secret;
+use crate::history::keep::Kept;
 use crate::plan::Overrides;
 use crate::scenario::Expect;
 use crate::store::StoreUrl;
@@ -234,6 +235,7 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             out,
             json: documents.json,
             junit: documents.junit,
+            history: Kept::default(),
             progress: true,
             interrupt: interrupt.clone(),
         })
@@ -255,7 +257,10 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
                 }),
                 ..overrides(plan)?
             };
-            let session = session(results.out, results.documents)?;
+            let session = Session {
+                history: results.history,
+                ..session(results.out, results.documents)?
+            };
             app::run(&scenarios, &flags, &session).await
         }
         Command::Compare {
@@ -264,7 +269,10 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             plan,
             results,
         } => {
-            let session = session(results.out, results.documents)?;
+            let session = Session {
+                history: results.history,
+                ..session(results.out, results.documents)?
+            };
             let flags = overrides(plan)?;
             app::compare(scenario, &distinct(locks), &flags, &session).await
         }
@@ -276,7 +284,10 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             plan,
             results,
         } => {
-            let session = session(results.out, results.documents)?;
+            let session = Session {
+                history: results.history,
+                ..session(results.out, results.documents)?
+            };
             let flags = overrides(plan)?;
             let request = MatrixRequest {
                 scenarios,
@@ -294,8 +305,11 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             plan,
             results,
         } => {
-            let (out, documents) = results.parts();
-            let session = session(out, documents)?;
+            let (out, history, documents) = results.parts();
+            let session = Session {
+                history,
+                ..session(out, documents)?
+            };
             let flags = Overrides {
                 lock,
                 ..overrides(plan)?
@@ -315,8 +329,11 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             plan,
             results,
         } => {
-            let (out, documents) = results.parts();
-            let session = session(out, documents)?;
+            let (out, history, documents) = results.parts();
+            let session = Session {
+                history,
+                ..session(out, documents)?
+            };
             let flags = Overrides {
                 lock,
                 ..overrides(plan)?
@@ -334,8 +351,11 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             plan,
             results,
         } => {
-            let (out, documents) = results.parts();
-            let session = session(out, documents)?;
+            let (out, history, documents) = results.parts();
+            let session = Session {
+                history,
+                ..session(out, documents)?
+            };
             let flags = overrides(plan)?;
             app::granularity(&scenario, &distinct(locks), &flags, &session).await
         }
@@ -343,7 +363,11 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             app::check(&stored, &session(PathBuf::new(), documents)?)
         }
         Command::Replay { stored, results } => {
-            app::replay(&stored, &session(results.out, results.documents)?).await
+            let session = Session {
+                history: results.history,
+                ..session(results.out, results.documents)?
+            };
+            app::replay(&stored, &session).await
         }
         Command::Validate { scenarios } => app::validate(&scenarios, &plain()?),
         Command::List { which } => app::list(which.map(registry), &plain()?),

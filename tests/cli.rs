@@ -8,7 +8,8 @@ use std::time::Duration;
 use assert_cmd::Command;
 use oversold::clock::Time;
 use oversold::history::event::{Effect, Event, Kind, Release, Stop};
-use oversold::history::file::{Header, SCHEMA_VERSION, Writer};
+use oversold::history::file::{Header, SCHEMA_VERSION};
+use oversold::history::keep::{Kept, Writer};
 use oversold::plan::{Overrides, Plan};
 use oversold::scenario::{Mistake, Scenario, Vocabulary};
 use oversold::store::sqlite::Sqlite;
@@ -793,20 +794,21 @@ fn store(folder: &Path, events: &Events, seed: u64) {
     let plan = Plan::resolve(&scenario, &Overrides::default(), "token-lua", seed);
     let header = Header {
         schema_version: SCHEMA_VERSION,
+        kept: Kept::Full,
         server: "Redis 7.0.15".to_owned(),
         keys: vec![workload::key_name(&plan.workload, 0)],
         items: vec![workload::item_name(&plan.workload, 0)],
         plan: plan.clone(),
     };
     let history = folder.join("history.jsonl");
-    let mut writer = Writer::create(&history, &header).expect("a history");
+    let mut writer = Writer::create(&history, &header, plan.ttl()).expect("a history");
     let times = (1..).map(|place| Time::default().plus(events.every * place));
     let events = times.zip(&events.kinds).map(|(at_ns, event)| Event {
         at_ns,
         event: event.clone(),
     });
     let events: Vec<Event> = events.collect();
-    writer.append(&events);
+    writer.append(&events, false);
     writer.finish().expect("a whole history");
     let ledger = folder.join("ledger.sqlite");
     let store = Sqlite::create(&ledger, &plan.workload, plan.guard).expect("a ledger");

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use super::run::conclude;
 use super::session::{Failure, Session, stored_files};
-use super::trial::{HISTORY, judge, merge};
+use super::trial::{judge, merge};
 use crate::check::{Judge, Judgement};
 use crate::history::file::{self, Header};
+use crate::history::keep::{COMPRESSED, HISTORY};
 use crate::plan::Plan;
 use crate::report::{Report, Trial, terminal};
 use crate::store::stored_ledger;
@@ -15,7 +16,7 @@ use crate::verdict::Exit;
 
 /// Checks what is stored in a run's folder, or one history.
 pub fn check(stored: &Path, session: &Session) -> Result<Exit, Failure> {
-    let histories = stored_files(stored, HISTORY)?;
+    let histories = stored_files(stored, &[HISTORY, COMPRESSED])?;
     let mut groups: Vec<Group> = Vec::new();
     for history in &histories {
         let (header, trial, judgement) = again(history)?;
@@ -78,6 +79,13 @@ impl Group {
 fn again(history: &Path) -> Result<(Header<Plan>, Trial, Judgement), Failure> {
     let folder = history.parent().unwrap_or(Path::new("."));
     let (header, events) = file::read::<Plan>(history).map_err(Failure::usage)?;
+    if !header.kept.is_whole() {
+        return Err(Failure::usage(format!(
+            "{}: only what lay around its findings was kept of this history, which is not enough to \
+             judge it again; its verdict stands in report.json (next time: `--history full`)",
+            history.display()
+        )));
+    }
     let mut judged = Judge::new(&header.plan, header.keys.len());
     let mut summary = Summary::default();
     for event in events {

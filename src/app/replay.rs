@@ -33,7 +33,7 @@ pub async fn replay(stored: &Path, session: &Session) -> Result<Exit, Failure> {
 }
 
 fn plans(stored: &Path, external: Option<ExternalShape>) -> Result<Vec<Plan>, Failure> {
-    let files = stored_files(stored, PLAN)?;
+    let files = stored_files(stored, &[PLAN])?;
     let read: Result<Vec<Plan>, Failure> = files.iter().map(|file| plan(file, external)).collect();
     let mut plans = read?;
     plans.sort_by(|one, other| (&one.lock.kind, one.seed).cmp(&(&other.lock.kind, other.seed)));

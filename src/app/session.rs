@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tokio::sync::watch;
 
 use crate::fault;
+use crate::history::keep::Kept;
 use crate::lock;
 use crate::plan::{ExternalShape, Overrides, Plan};
 use crate::report::{Report, json, junit};
@@ -29,6 +30,8 @@ pub struct Session {
     pub json: Option<Output>,
     /// Where the JUnit document goes, if anywhere.
     pub junit: Option<Output>,
+    /// How much of each history is kept.
+    pub history: Kept,
     /// Whether the progress of each report's trials is shown.
     pub progress: bool,
     /// The signal to end early, once it has come.
@@ -308,24 +311,26 @@ pub(super) fn named_or_all(named: &[String]) -> Vec<String> {
 /// How deep a run's folder goes: run, lock, seed.
 const DEEP: u32 = 3;
 
-/// The files of that name in a run's folder, in the order of their folders; or the file itself.
-pub(super) fn stored_files(stored: &Path, name: &str) -> Result<Vec<PathBuf>, Failure> {
-    let files = files_below(stored, name, DEEP)?;
+/// The files of one of these names in a run's folder, in the order of their folders; or the file
+/// itself.
+pub(super) fn stored_files(stored: &Path, names: &[&str]) -> Result<Vec<PathBuf>, Failure> {
+    let files = files_below(stored, names, DEEP)?;
     match files.is_empty() {
         true => Err(Failure::usage(format!(
-            "{}: no {name} here or below",
-            stored.display()
+            "{}: no {} here or below",
+            stored.display(),
+            names.join(" or ")
         ))),
         false => Ok(files),
     }
 }
 
-fn files_below(stored: &Path, name: &str, deep: u32) -> Result<Vec<PathBuf>, Failure> {
+fn files_below(stored: &Path, names: &[&str], deep: u32) -> Result<Vec<PathBuf>, Failure> {
     if stored.is_file() {
         return Ok(vec![stored.to_owned()]);
     }
-    let here = stored.join(name);
-    if here.is_file() {
+    let mut here = names.iter().map(|name| stored.join(name));
+    if let Some(here) = here.find(|here| here.is_file()) {
         return Ok(vec![here]);
     }
     let at = |why: std::io::Error| Failure::usage(format!("{}: {why}", stored.display()));
@@ -339,7 +344,7 @@ fn files_below(stored: &Path, name: &str, deep: u32) -> Result<Vec<PathBuf>, Fai
     folders.sort();
     let below = folders
         .iter()
-        .map(|folder| files_below(folder, name, deep - 1));
+        .map(|folder| files_below(folder, names, deep - 1));
     Ok(below.collect::<Result<Vec<_>, _>>()?.concat())
 }
 

@@ -10,7 +10,8 @@ use super::session::{Failure, Session, write};
 use crate::check::{Judge, Judgement, meet};
 use crate::clock::Clock;
 use crate::history::Event;
-use crate::history::file::{Header, SCHEMA_VERSION, Writer};
+use crate::history::file::{Header, SCHEMA_VERSION};
+use crate::history::keep::{Kept, Writer};
 use crate::history::recorder;
 use crate::plan::Plan;
 use crate::progress::Progress;
@@ -24,9 +25,10 @@ use crate::workload;
 
 /// The files of a trial.
 pub(super) const PLAN: &str = "plan.json";
-pub(super) const HISTORY: &str = "history.jsonl";
 const SERVER_LOG: &str = "server.log";
 
+/// How much is kept around a finding where not all is, in leases: its cause is seldom older.
+const AROUND: u32 = 2;
 /// How often progress is looked at.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -130,12 +132,12 @@ struct Sink {
 
 impl Sink {
     fn take(&mut self, events: &[Event]) {
-        self.writer.append(events);
-        let before = self.judge.violations();
+        let (before, found) = (self.judge.violations(), self.judge.found());
         for event in events {
             self.judge.event(event);
             self.summary.event(event);
         }
+        self.writer.append(events, self.judge.found() > found);
         let new = self.judge.violations() - before;
         self.violations.fetch_add(new, Ordering::Relaxed);
     }
@@ -177,9 +179,15 @@ async fn at_servers(
     progress: &mut Progress,
 ) -> Result<(Trial, Judgement), Failure> {
     let reach = servers.reach();
-    let header = header(plan, under.origin, reach.key_names(&plan.workload));
+    let keys = reach.key_names(&plan.workload);
+    let header = header(plan, under.origin, keys, session.history);
     let sink = Sink {
-        writer: Writer::create(&folder.join(HISTORY), &header).map_err(Failure::environment)?,
+        writer: Writer::create(
+            &folder.join(session.history.file()),
+            &header,
+            plan.ttl() * AROUND,
+        )
+        .map_err(Failure::environment)?,
         judge: Judge::new(plan, header.keys.len()),
         summary: Summary::default(),
         violations: progress.violations(),
@@ -222,10 +230,11 @@ async fn at_servers(
 }
 
 /// The first line of a trial's history.
-fn header<'a>(plan: &'a Plan, origin: &Origin, keys: Vec<String>) -> Header<&'a Plan> {
+fn header<'a>(plan: &'a Plan, origin: &Origin, keys: Vec<String>, kept: Kept) -> Header<&'a Plan> {
     let items = 0..workload::items(&plan.workload);
     Header {
         schema_version: SCHEMA_VERSION,
+        kept,
         server: origin.version().to_owned(),
         keys,
         items: items

@@ -160,6 +160,14 @@ impl Judge {
             .sum()
     }
 
+    /// How many findings there are so far, violations or not.
+    pub fn found(&self) -> u64 {
+        let by_driver = Property::ALL
+            .iter()
+            .map(|property| self.findings.driver_count(*property));
+        self.violations() + by_driver.sum::<u64>()
+    }
+
     /// The history has ended.
     pub fn end(mut self, ledger: &Ledger) -> Judgement {
         while let Some(event) = self.waiting.pop_front() {

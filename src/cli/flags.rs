@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::app::{Failure, Output};
+use crate::history::keep::Kept;
 use crate::lock;
 use crate::plan::Overrides;
 use crate::scenario::{Mistake, Store};
@@ -47,6 +48,15 @@ pub(super) struct ResultFlags {
     /// The folder for reports
     #[arg(long, value_name = "DIR", default_value = "reports")]
     pub(super) out: PathBuf,
+    /// How much of each history is kept: full, gzip, window (around findings), off. A window or
+    /// nothing cannot be checked again with `oversold check`
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "full",
+        hide_default_value = true
+    )]
+    pub(super) history: Kept,
     #[command(flatten)]
     pub(super) documents: DocumentFlags,
 }
@@ -56,6 +66,9 @@ pub(super) struct ExperimentFlags {
     /// The folder for reports
     #[arg(long, value_name = "DIR", default_value = "reports")]
     pub(super) out: PathBuf,
+    /// How much of each history is kept: full, gzip, window (around findings), off
+    #[arg(long, value_name = "HOW", default_value = "gzip")]
+    pub(super) history: Kept,
     /// Also write the JSON document to this file (- is standard output)
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<Output>,
@@ -168,12 +181,12 @@ impl PlanFlags {
 }
 
 impl ExperimentFlags {
-    pub(super) fn parts(self) -> (PathBuf, DocumentFlags) {
+    pub(super) fn parts(self) -> (PathBuf, Kept, DocumentFlags) {
         let documents = DocumentFlags {
             json: self.json,
             junit: None,
         };
-        (self.out, documents)
+        (self.out, self.history, documents)
     }
 }
 

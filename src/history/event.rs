@@ -304,6 +304,12 @@ pub enum Kind {
         /// Why.
         error: String,
     },
+    /// Events that were not kept (`--history window`). Such a history is to be read, and cannot be
+    /// checked again. (Older readers of the format do not know it.)
+    LeftOut {
+        /// How many.
+        events: u64,
+    },
     /// The run is over. A history without this line was cut off.
     Ended {},
 }

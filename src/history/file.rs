@@ -1,12 +1,16 @@
-//! `history.jsonl`: the first line is the [`Header`], each further line one [`Event`].
+//! `history.jsonl`: the first line is the [`Header`], each further line one [`Event`]; how it is
+//! read. A name that ends in `.gz` is one in gzip's format. (`keep` writes them.)
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
 
 use serde::{Deserialize, Serialize};
 
 use super::event::Event;
+use super::keep::Kept;
 
 /// The version of the format; readers refuse a newer one.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -17,6 +21,9 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub struct Header<P> {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
+    /// How much of the history is kept.
+    #[serde(default)]
+    pub kept: Kept,
     /// The server that was put to the test.
     pub server: String,
     /// The lock keys, in the order of their numbers.
@@ -52,60 +59,6 @@ pub enum HistoryError {
     },
 }
 
-/// Writes a history line by line.
-#[derive(Debug)]
-pub struct Writer {
-    path: PathBuf,
-    out: BufWriter<File>,
-    broken: Option<std::io::Error>,
-}
-
-impl Writer {
-    /// Creates the file and writes its header.
-    pub fn create<P: Serialize>(path: &Path, header: &Header<P>) -> Result<Writer, HistoryError> {
-        let io = |source| HistoryError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let mut out = BufWriter::new(File::create(path).map_err(io)?);
-        let line = serde_json::to_string(header).map_err(|e| io(e.into()))?;
-        writeln!(out, "{line}").map_err(io)?;
-        Ok(Writer {
-            path: path.to_owned(),
-            out,
-            broken: None,
-        })
-    }
-
-    /// Appends events. The first failure (a full disk, say) is kept for [`Writer::finish`]; after
-    /// it nothing more is written, so that what is there stays readable.
-    pub fn append(&mut self, events: &[Event]) {
-        for event in events {
-            if self.broken.is_some() {
-                return;
-            }
-            let written = serde_json::to_writer(&mut self.out, event)
-                .map_err(std::io::Error::from)
-                .and_then(|()| self.out.write_all(b"\n"));
-            self.broken = written.err();
-        }
-        if self.broken.is_none() {
-            self.broken = self.out.flush().err();
-        }
-    }
-
-    /// Flushes, and tells the first failure if there was one.
-    pub fn finish(mut self) -> Result<(), HistoryError> {
-        let failed = self.broken.take().or_else(|| self.out.flush().err());
-        failed.map_or(Ok(()), |source| {
-            Err(HistoryError::Io {
-                path: self.path,
-                source,
-            })
-        })
-    }
-}
-
 /// Reads a history: its header, then its events one at a time. A last line that was cut off in
 /// the middle (the driver was killed) ends the history without an error; the missing `ended` event
 /// then tells the checks.
@@ -117,7 +70,7 @@ pub fn read<P: for<'de> Deserialize<'de>>(
         path: path.to_owned(),
         source,
     };
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(io)?);
+    let mut reader = open(path).map_err(io)?;
     let mut first = String::new();
     reader.read_line(&mut first).map_err(io)?;
     let bad = |what, line, why: String| HistoryError::Line {
@@ -139,6 +92,15 @@ pub fn read<P: for<'de> Deserialize<'de>>(
     Ok((header, events(owned, reader)))
 }
 
+fn open(path: &Path) -> std::io::Result<impl BufRead + use<>> {
+    let file = File::open(path)?;
+    let bytes: Box<dyn Read> = match path.extension().is_some_and(|end| end == "gz") {
+        true => Box::new(MultiGzDecoder::new(file)),
+        false => Box::new(file),
+    };
+    Ok(BufReader::with_capacity(1 << 16, bytes))
+}
+
 #[derive(Deserialize)]
 struct Version {
     schema_version: u32,
@@ -146,7 +108,7 @@ struct Version {
 
 fn events(
     path: PathBuf,
-    mut reader: BufReader<File>,
+    mut reader: impl BufRead,
 ) -> impl Iterator<Item = Result<Event, HistoryError>> {
     let mut number = 1;
     let mut line = String::new();
@@ -156,6 +118,8 @@ fn events(
         match reader.read_line(&mut line) {
             Ok(0) => None,
             Ok(_) if !line.ends_with('\n') => None,
+            // So does one whose compression was cut off.
+            Err(cut) if cut.kind() == std::io::ErrorKind::UnexpectedEof => None,
             Ok(_) => Some(
                 serde_json::from_str(&line).map_err(|error| HistoryError::Line {
                     path: path.clone(),

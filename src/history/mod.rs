@@ -3,6 +3,7 @@
 
 pub mod event;
 pub mod file;
+pub mod keep;
 pub mod recorder;
 
 pub use event::{Event, Kind, OpId};

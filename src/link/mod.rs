@@ -3,6 +3,7 @@
 //! them than two buffers a connection: who is slow is waited for.
 
 mod connection;
+mod cut;
 mod frame;
 mod lane;
 mod rule;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
+pub use cut::{Cut, cut};
 pub use rule::{Action, Answer, Chance, Command, Filter, Refusal, Rule, Ways, Who, Window};
 pub use rules::Guard;
 pub use watch::{Heard, Watch};

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use oversold::check::{Cause, Judge, Judgement, Property};
 use oversold::history::event::Release;
-use oversold::history::file::{self, Header, HistoryError, SCHEMA_VERSION, Writer};
+use oversold::history::file::{self, Header, HistoryError, SCHEMA_VERSION};
+use oversold::history::keep::{Kept, Writer};
 use oversold::history::{Event, Kind};
 use oversold::plan::Plan;
 use oversold::store::Ledger;
@@ -35,13 +36,14 @@ pub fn store(told: &History, events: &[Event], path: &Path) {
     let names = |what: &str| (0..told.keys).map(|n| format!("{what}_{n}")).collect();
     let header = Header {
         schema_version: SCHEMA_VERSION,
+        kept: Kept::Full,
         server: "Redis 7.0.15".to_owned(),
         keys: names("lock"),
         items: names("item"),
         plan: told.plan.clone(),
     };
-    let mut writer = Writer::create(path, &header).unwrap();
-    writer.append(events);
+    let mut writer = Writer::create(path, &header, told.plan.ttl()).unwrap();
+    writer.append(events, false);
     writer.finish().unwrap();
 }
 
