@@ -29,6 +29,8 @@ use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 
 const KEY: &str = "stock:lock:sku_10086";
+/// Where its fencing tokens are drawn: in its hash slot.
+const COUNTER: &str = "stock:lock:sku_10086:fence:{stock:lock:sku_10086}";
 /// Longer than any of these tests: a lease of it does not end by itself.
 const LONG: Duration = Duration::from_secs(60);
 /// Nothing that is waited for here takes longer, unless it is broken.
@@ -1138,7 +1140,7 @@ async fn fencing_tokens_grow_over_an_expiry_and_a_refusal_draws_none() {
 async fn where_no_fencing_token_can_be_drawn_nothing_is_taken() {
     let world = World::of(1).await;
     let (ours, hand) = (world.client("A").await, world.by_hand(0).await);
-    hand.say::<i64>(&format!("LPUSH {KEY}:fence x")).await;
+    hand.say::<i64>(&format!("LPUSH {COUNTER} x")).await;
     let answer = ours.acquire(&*lock("fenced", LONG)).await;
     assert!(matches!(answer, Acquire::Failed(_)), "{answer:?}");
     assert!(!hand.exists().await);
@@ -1190,11 +1192,7 @@ async fn every_lock_refuses_while_it_is_held_and_can_be_released_twice() {
         assert_eq!(other.release(&*lock).await, Release::Removed, "{name}");
     }
     let keys: Vec<String> = world.by_hand(0).await.say("KEYS *").await;
-    assert_eq!(
-        keys,
-        [format!("{KEY}:fence:{{{KEY}}}")],
-        "only the counter stays"
-    );
+    assert_eq!(keys, [COUNTER], "only the counter stays");
 }
 
 #[tokio::test]

@@ -5,7 +5,8 @@
 //! The lock itself breaks wherever token-lua-watchdog breaks; the ledger stays right, because the
 //! late write comes with the older number
 //! (<https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html>). The counter
-//! (`key:fence`, in the lock's hash slot) has no TTL and outlives all grants: if it ended, the numbers would begin again.
+//! (`key:fence`, in the lock's hash slot) has no TTL and outlives all grants: if it ended, the
+//! numbers would begin again.
 //! Known failures: a failover may lose the counter with the grant, and then two grants carry one
 //! number.
 
