@@ -41,7 +41,9 @@ pub(super) async fn strike(blow: &Blow, for_ns: u64) -> Option<String> {
     let error = error.filter(|error| error.to_uppercase().contains("MISCONF"))?;
     let node = blow.node.address();
     failed.and(saved)?;
-    Some(format!("{node} failed to save and answered a write with: {error}"))
+    Some(format!(
+        "{node} failed to save and answered a write with: {error}"
+    ))
 }
 
 /// Has it save, until that ends so.
