@@ -287,6 +287,23 @@ fn a_lock_that_reads_no_clock_is_not_struck_by_one() {
     missed(&under("token-lua", &sales(SHORT, &fault)));
 }
 
+// ---- the scenarios that teach them
+
+#[test]
+fn the_scenarios_of_these_faults_show_what_they_say() {
+    let started = [
+        "cancel --lock fenced",
+        "stall-watchdog --lock reentrant-watchdog",
+        "client-clock --lock fair",
+    ]
+    .map(|words| oversold(&format!("run {words}")).start());
+    for running in started {
+        let ended = running.ends();
+        ended.exits(PASS);
+        assert_eq!(ended.report().doubts(), [""; 0]);
+    }
+}
+
 // ---- what misses, and what is left
 
 #[test]

@@ -120,3 +120,61 @@ impl Counts {
 fn is_certain(fault: &Fault, passing: u64, nth: u64) -> bool {
     fault.repeat.chance.is_none() && fault.repeat.strikes_at(passing, nth)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Overrides;
+    use crate::scenario::{Scenario, Vocabulary};
+
+    fn plan(seed: u64) -> Option<Plan> {
+        let text = r#"
+            name = "by-chance"
+            load = { instances = 2, workers = 2, duration = "9s" }
+            workload = { kind = "counter" }
+            section = { constant = "1s" }
+            lock = { kind = "token-lua", ttl = "5s" }
+            fault = [{ kind = "crash", at = { when = "granted", nth = 3, chance = 0.5 } }]
+        "#;
+        let known = Vocabulary {
+            locks: crate::lock::names(),
+            properties: vec![],
+        };
+        let scenario = Scenario::parse("by-chance", text, &known).ok()?;
+        let flags = Overrides::default();
+        Some(Plan::resolve(&scenario, &flags, "token-lua", seed))
+    }
+
+    /// Whether each of these grants strikes its instance.
+    fn strikes(seed: u64, instances: &[u32]) -> Vec<(u32, bool)> {
+        let plan = plan(seed).expect("it is valid");
+        let counts = Counts::new(&plan);
+        let passed = |instance: &u32| {
+            let due = counts.passed(&plan.faults, Passing::Seen(Seen::Granted, 0), *instance);
+            (*instance, !due.now.is_empty())
+        };
+        instances.iter().map(passed).collect()
+    }
+
+    #[test]
+    fn what_an_instance_draws_does_not_hang_on_when_another_one_passes() {
+        let of = |all: Vec<(u32, bool)>, wanted: u32| -> Vec<bool> {
+            let all = all.into_iter().skip(2).filter(|(of, _)| *of == wanted);
+            all.map(|(_, strikes)| strikes).collect()
+        };
+        let in_turn: Vec<u32> = [0, 1].repeat(20);
+        let one_after_the_other = [vec![0, 1], vec![1; 19], vec![0; 19]].concat();
+        for instance in [0, 1] {
+            let first = of(strikes(7, &in_turn), instance);
+            assert_eq!(first, of(strikes(7, &one_after_the_other), instance));
+            assert!(first.contains(&true) && first.contains(&false), "{first:?}");
+            assert_ne!(first, of(strikes(8, &in_turn), instance));
+        }
+    }
+
+    #[test]
+    fn nothing_strikes_before_the_nth_time() {
+        let early = strikes(7, &[0, 0]);
+        assert_eq!(early, [(0, false), (0, false)]);
+    }
+}

@@ -17,6 +17,7 @@ mod due;
 mod evict;
 mod freeze;
 mod grip;
+mod instance;
 mod kill_server;
 mod lose_reply;
 mod lost_grant;
@@ -48,7 +49,7 @@ use crate::history::Recorder;
 use crate::history::event::Kind;
 use crate::link::Guard;
 use crate::plan::Plan;
-use crate::scenario::{At, Fault, How, InstanceFault, Moment, Point, Reply, Seen};
+use crate::scenario::{At, Fault, How, Moment, Point, Reply, Seen};
 use crate::topology::Reach;
 use due::{Counts, Passing};
 use grip::Grip;
@@ -273,7 +274,7 @@ impl Faults {
             self.struck_last[fault].store(instance + 1, Ordering::Relaxed);
         }
         match how {
-            How::Instance { fault } => self.strike_one(number, instance, worker, fault),
+            How::Instance { fault } => instance::strike(self, number, (instance, worker), fault),
             How::RefuseWrites { for_ns } => {
                 refuse_writes::strike(self, number, for_ns);
             }
@@ -287,29 +288,6 @@ impl Faults {
             How::Reset { applied } => reset::strike(self, number, instance, applied),
             How::Refuse { for_ns } => refuse::strike(self, number, for_ns),
             How::Server { node, fault } => node::strike(self, number, node, fault),
-        }
-    }
-
-    fn strike_one(
-        self: &Arc<Faults>,
-        number: u32,
-        instance: u32,
-        worker: u32,
-        fault: InstanceFault,
-    ) {
-        match fault {
-            InstanceFault::Freeze { for_ns } => freeze::strike(self, number, instance, for_ns),
-            InstanceFault::BlockExecutor { for_ns } => {
-                block_executor::strike(self, number, instance, for_ns);
-            }
-            InstanceFault::Crash => crash::strike(self, number, instance),
-            InstanceFault::StallWatchdog { for_ns } => {
-                stall_watchdog::strike(self, number, instance, for_ns);
-            }
-            InstanceFault::Cancel { which } => cancel::strike(self, number, worker, which),
-            InstanceFault::ClientClock { by_ns, for_ns } => {
-                client_clock::strike(self, number, instance, by_ns, for_ns);
-            }
         }
     }
 
