@@ -4,6 +4,7 @@
 
 mod server;
 
+use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -79,8 +80,11 @@ pub struct Conn {
     name: Option<String>,
     config: AsyncConnectionConfig,
     // A std mutex and not tokio's: it is held to clone a handle, never across an await.
-    live: Mutex<Option<MultiplexedConnection>>,
+    live: Mutex<Option<Live>>,
 }
+
+/// A connection that stands, and to whom where that may be one or another.
+type Live = (MultiplexedConnection, Option<SocketAddr>);
 
 impl Conn {
     /// Connects.
@@ -107,22 +111,29 @@ impl Conn {
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
-        let mut made = self.server.connect(&self.config).await?;
+        let (mut made, to) = self.server.connect(&self.config).await?;
         if let Some(name) = &self.name {
             let mut set = redis::cmd("CLIENT");
             set.arg("SETNAME").arg(name);
             set.query_async::<()>(&mut made).await?;
         }
-        self.set_live(Some(made.clone()));
+        self.set_live(Some((made.clone(), to)));
         Ok(made)
     }
 
     fn live(&self) -> Option<MultiplexedConnection> {
         let live = self.live.lock();
-        live.unwrap_or_else(PoisonError::into_inner).clone()
+        let live = live.unwrap_or_else(PoisonError::into_inner).clone();
+        live.map(|(conn, _)| conn)
     }
 
-    fn set_live(&self, to: Option<MultiplexedConnection>) {
+    /// Who has answered the last call, where that may be one server or another.
+    pub fn answered_by(&self) -> Option<SocketAddr> {
+        let live = self.live.lock();
+        live.unwrap_or_else(PoisonError::into_inner).as_ref()?.1
+    }
+
+    fn set_live(&self, to: Option<Live>) {
         *self.live.lock().unwrap_or_else(PoisonError::into_inner) = to;
     }
 
@@ -247,7 +258,7 @@ impl Conn {
         patience: Duration,
     ) -> Result<BlockingPop, RedisError> {
         let config = self.config.clone().set_response_timeout(None);
-        let live = self.server.connect(&config).await?;
+        let (live, _) = self.server.connect(&config).await?;
         Ok(BlockingPop {
             live,
             list: list.to_owned(),

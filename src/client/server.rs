@@ -80,7 +80,7 @@ impl Sentinels {
     async fn connect(
         &self,
         config: &AsyncConnectionConfig,
-    ) -> Result<MultiplexedConnection, RedisError> {
+    ) -> Result<(MultiplexedConnection, SocketAddr), RedisError> {
         let mut last = none("no Sentinel answers");
         for round in 0..ROUNDS {
             if round > 0 {
@@ -96,7 +96,7 @@ impl Sentinels {
                 }
                 tried.push(primary);
                 match connect_to_primary(primary, config).await {
-                    Ok(conn) => return Ok(conn),
+                    Ok(conn) => return Ok((conn, primary)),
                     Err(why) => last = why,
                 }
             }
@@ -142,14 +142,17 @@ async fn connect_to_primary(
 }
 
 impl Server {
-    /// Connects.
+    /// Connects, and tells to whom where that may be one or another.
     pub(super) async fn connect(
         &self,
         config: &AsyncConnectionConfig,
-    ) -> Result<MultiplexedConnection, RedisError> {
+    ) -> Result<(MultiplexedConnection, Option<SocketAddr>), RedisError> {
         match self {
-            Server::At(address) => connect(*address, config).await,
-            Server::Primary(sentinels) => sentinels.connect(config).await,
+            Server::At(address) => Ok((connect(*address, config).await?, None)),
+            Server::Primary(sentinels) => {
+                let (conn, primary) = sentinels.connect(config).await?;
+                Ok((conn, Some(primary)))
+            }
         }
     }
 

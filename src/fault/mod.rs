@@ -1,6 +1,8 @@
 //! Faults: one small file each. A fault is applied, proves that it landed, and is undone when its
 //! guard is dropped. [`Faults`] knows which one is due where.
 
+mod answer_error;
+mod bandwidth;
 mod client_kill;
 mod client_pause;
 mod clock_jump;
@@ -8,18 +10,22 @@ mod crash;
 mod cut_off;
 mod delay;
 mod evict;
+mod failover;
 mod freeze;
+mod graceful;
 mod kill_server;
 mod lose_reply;
 mod lost_grant;
 mod node;
 mod on_links;
+mod partition;
 mod quorum;
 mod refuse;
 mod refuse_writes;
 mod reset;
 mod restart;
 mod script_flush;
+mod split_brain;
 mod stop_server;
 
 use std::collections::HashMap;
@@ -32,7 +38,7 @@ use crate::history::Recorder;
 use crate::history::event::Kind;
 use crate::link::Guard;
 use crate::plan::Plan;
-use crate::scenario::{At, Fault, How, Point};
+use crate::scenario::{At, Fault, How, LinkFault, Point};
 use crate::topology::Reach;
 use crate::workload;
 
@@ -56,11 +62,16 @@ pub struct Entry {
 }
 
 /// Every fault there is. (Slow sections are no fault but the section's own distribution.)
-pub static ALL: [Entry; 19] = [
+pub static ALL: [Entry; 24] = [
     freeze::ENTRY,
     crash::ENTRY,
     refuse_writes::ENTRY,
     lost_grant::ENTRY,
+    split_brain::ENTRY,
+    graceful::ENTRY,
+    partition::ENTRY,
+    bandwidth::ENTRY,
+    answer_error::ENTRY,
     lose_reply::ENTRY,
     cut_off::ENTRY,
     delay::ENTRY,
@@ -93,12 +104,14 @@ pub struct Faults {
     keys: Vec<String>,
     /// What was prepared for faults that strike next.
     // A std mutex and not tokio's: it is held to put one in or take it out.
-    prepared: Mutex<HashMap<usize, Guard>>,
+    prepared: Mutex<HashMap<usize, Vec<Guard>>>,
     /// The answers that are to be lost.
     // The same: it is held for a look at one or two.
     losing: Mutex<Vec<lose_reply::Losing>>,
     /// How many servers are struck at present.
     struck: watch::Sender<u32>,
+    /// How many failovers are in progress that a section is held up by.
+    failing_over: watch::Sender<u32>,
     recorder: Recorder,
 }
 
@@ -125,6 +138,7 @@ impl Faults {
             prepared: Mutex::default(),
             losing: Mutex::default(),
             struck: watch::Sender::new(0),
+            failing_over: watch::Sender::new(0),
             recorder,
         })
     }
@@ -140,11 +154,13 @@ impl Faults {
                 None => nth == 1,
                 Some((reached, times)) => reached == point && times + 1 == nth,
             };
-            if next
-                && planned.how == How::LostGrant
-                && let Some(guard) = lost_grant::stall(self, fault as u32)
-            {
-                self.prepared().insert(fault, guard);
+            let cut = match planned.how {
+                How::LostGrant if next => lost_grant::stall(self, fault as u32),
+                How::SplitBrain { .. } if next => split_brain::cut(self, fault as u32),
+                _ => vec![],
+            };
+            if !cut.is_empty() {
+                self.prepared().insert(fault, cut);
             }
             if next
                 && let How::Server { node, fault: how } = planned.how
@@ -161,7 +177,7 @@ impl Faults {
         left.map_or(0, |left| left.load(Ordering::Relaxed))
     }
 
-    fn prepared(&self) -> MutexGuard<'_, HashMap<usize, Guard>> {
+    fn prepared(&self) -> MutexGuard<'_, HashMap<usize, Vec<Guard>>> {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -215,9 +231,15 @@ impl Faults {
                 refuse_writes::strike(self, number, for_ns);
             }
             How::LostGrant => {
-                let stalled = self.prepared().remove(&fault);
+                let stalled = self.prepared().remove(&fault).unwrap_or_default();
                 lost_grant::strike(self, number, instance, stalled);
             }
+            How::SplitBrain { for_ns } => {
+                let cut = self.prepared().remove(&fault).unwrap_or_default();
+                split_brain::strike(self, number, instance, for_ns, cut);
+            }
+            How::Graceful => graceful::strike(self, number),
+            How::OnLink(fault) => self.strike_links(number, instance, fault),
             How::LoseReply { which } => lose_reply::strike(self, number, worker, which),
             How::CutOff { for_ns } => cut_off::strike(self, number, instance, for_ns),
             How::Delay { by_ns, for_ns } => delay::strike(self, number, instance, by_ns, for_ns),
@@ -227,10 +249,42 @@ impl Faults {
         }
     }
 
+    fn strike_links(self: &Arc<Faults>, number: u32, instance: u32, fault: LinkFault) {
+        match fault {
+            LinkFault::Partition {
+                between,
+                stops,
+                for_ns,
+            } => partition::strike(self, number, (between, stops), for_ns),
+            LinkFault::Bandwidth { rate, for_ns } => {
+                bandwidth::strike(self, number, instance, rate, for_ns);
+            }
+            LinkFault::AnswerError { error, for_ns } => {
+                answer_error::strike(self, number, instance, error, for_ns);
+            }
+        }
+    }
+
+    /// How many instances there are in the plan.
+    fn instances_planned(&self) -> u32 {
+        self.left.len() as u32
+    }
+
+    /// A failover begins that holds up the struck section, until what is returned is dropped.
+    fn fails_over(&self) -> Over {
+        Over::begin(&self.failing_over)
+    }
+
+    /// Waits until no failover holds up a section any more.
+    pub async fn failed_over(&self) {
+        let mut failing_over = self.failing_over.subscribe();
+        // It cannot fail: the sender lives as long as this.
+        let _ = failing_over.wait_for(|count| *count == 0).await;
+    }
+
     /// Does something to a server, beside the instances. [`Faults::settled`] waits for its end.
     fn beside(self: &Arc<Faults>, work: impl Future<Output = ()> + Send + 'static) {
-        self.struck.send_modify(|struck| *struck += 1);
-        let over = Over(Arc::clone(self));
+        let over = Over::begin(&self.struck);
         tokio::spawn(async move {
             work.await;
             drop(over);
@@ -257,11 +311,18 @@ impl Faults {
     }
 }
 
-/// One server is not struck any more when this is dropped.
-struct Over(Arc<Faults>);
+/// Something that is counted while it goes on: until this is dropped.
+struct Over(watch::Sender<u32>);
+
+impl Over {
+    fn begin(count: &watch::Sender<u32>) -> Over {
+        count.send_modify(|count| *count += 1);
+        Over(count.clone())
+    }
+}
 
 impl Drop for Over {
     fn drop(&mut self) {
-        self.0.struck.send_modify(|struck| *struck -= 1);
+        self.0.send_modify(|count| *count -= 1);
     }
 }

@@ -21,7 +21,7 @@ use crate::history::Recorder;
 use crate::history::event::{Kind, Stop};
 use crate::plan::Plan;
 use crate::store::Store;
-use crate::topology::{Group, Reach, Servers};
+use crate::topology::{Group, Reach, Seen, Servers};
 use crate::verdict::Signal;
 use crate::workload;
 
@@ -101,7 +101,7 @@ pub async fn run(
         beside.spawn(listen(Arc::clone(&shared), server));
     }
     if let Some(group) = &reach.group {
-        beside.spawn(watch_promotions(Arc::clone(&shared), Arc::clone(group)));
+        beside.spawn(watch_primaries(Arc::clone(&shared), Arc::clone(group)));
     }
     shared.faults.prepare(None);
     for (fault, at_ns, instance) in shared.faults.timed() {
@@ -262,8 +262,14 @@ async fn look_for_keys(shared: &Arc<Shared>, reach: &Reach) -> Result<(), String
     };
     let mut nodes = Vec::new();
     for server in reach.servers_left() {
-        let conn = Conn::open(server, patience).await;
-        nodes.push(conn.map_err(|error| error.to_string())?);
+        // Where the primary has just become another one, the Sentinels may not agree yet.
+        let conn = loop {
+            match Conn::open(server.clone(), patience).await {
+                Err(_) if clock.now().since(ended) < CONNECT => clock.sleep(LISTEN_AGAIN).await,
+                opened => break opened.map_err(|error| error.to_string())?,
+            }
+        };
+        nodes.push(conn);
     }
     let longest = shared.plan.ttl() + shared.plan.ttl() / 2;
     let mut left: Vec<u32> = (0..shared.keys.len() as u32).collect();
@@ -327,14 +333,23 @@ async fn listen(shared: Arc<Shared>, server: Server) {
     }
 }
 
-/// Records each promotion of a replica.
-async fn watch_promotions(shared: Arc<Shared>, group: Arc<Group>) {
+/// Records who is the primary, whenever that changes.
+async fn watch_primaries(shared: Arc<Shared>, group: Arc<Group>) {
     let (keys, recorder) = (shared.keys.clone(), shared.recorder.clone());
     drop(shared);
-    let watching = group.watch(&keys, |promotion| {
-        recorder.record(Kind::Promoted {
-            server: promotion.address.to_string(),
-            held: promotion.held.clone(),
+    let watching = group.watch(&keys, |seen| {
+        recorder.record(match seen {
+            Seen::Promoted(promotion) => Kind::Promoted {
+                server: promotion.address.to_string(),
+                held: promotion.held.clone(),
+            },
+            Seen::Two(split) => Kind::TwoPrimaries {
+                servers: split.servers.map(|server| server.to_string()).to_vec(),
+                both: split.both.clone(),
+            },
+            Seen::One(server) => Kind::OnePrimary {
+                server: server.to_string(),
+            },
         });
     });
     watching.await;

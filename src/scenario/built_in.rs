@@ -34,9 +34,12 @@ pub static ALL: &[BuiltIn] = built_in![
     "gc-pause-fence",
     "gc-pause-unique",
     "gc-pause",
+    "graceful",
     "incident-137-quiet",
     "incident-137",
     "leader",
+    "majority-down",
+    "minority-down",
     "mistake-check-once",
     "mistake-effect-after-release",
     "mistake-fail-open",
@@ -56,7 +59,10 @@ pub static ALL: &[BuiltIn] = built_in![
     "release-by-other",
     "reply-lost",
     "restart-empty",
+    "slow-node",
+    "split-brain",
     "ttl-sweep",
+    "wait-replicas",
     "wake-up",
 ];
 

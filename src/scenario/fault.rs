@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::failover_fault::{self, failover_fault};
+use super::link_fault::{LinkFault, link_fault};
 use super::read::{Field, Table};
 use super::server_fault::{ServerFault, server_fault};
 use super::times::positive;
@@ -35,6 +37,16 @@ pub enum How {
     /// The primary dies before it has told its replicas of a grant, and one of them is promoted.
     /// Of independent nodes one dies.
     LostGrant,
+    /// The primary is cut off from its replicas and Sentinels, one is promoted elsewhere, and both
+    /// grant. Of independent nodes one is out of reach for all instances but one.
+    SplitBrain {
+        /// For how long there are two.
+        for_ns: u64,
+    },
+    /// The Sentinels are told to hand the primary's part over. Of independent nodes one dies.
+    Graceful,
+    /// Something on the way between processes.
+    OnLink(LinkFault),
     /// A worker's request is applied, and its answer never arrives.
     LoseReply {
         /// Which answer.
@@ -72,6 +84,9 @@ pub enum How {
 }
 
 impl How {
+    /// How long a promotion may take, and how long what follows it may.
+    pub const FAILOVER_NS: u64 = 30_000_000_000;
+
     /// Whether it is done by a link in front of each server.
     pub fn needs_link(self) -> bool {
         match self {
@@ -79,11 +94,14 @@ impl How {
             | How::CutOff { .. }
             | How::Delay { .. }
             | How::Reset { .. }
-            | How::Refuse { .. } => true,
+            | How::Refuse { .. }
+            | How::SplitBrain { .. }
+            | How::OnLink(_) => true,
             How::Freeze { .. }
             | How::Crash
             | How::RefuseWrites { .. }
             | How::LostGrant
+            | How::Graceful
             | How::Server { .. } => false,
         }
     }
@@ -112,7 +130,27 @@ impl How {
                 node,
                 fault: fault.scaled(scale),
             },
-            How::Crash | How::LostGrant | How::LoseReply { .. } | How::Reset { .. } => self,
+            How::SplitBrain { for_ns } => How::SplitBrain {
+                for_ns: scaled(for_ns),
+            },
+            How::OnLink(fault) => How::OnLink(fault.scaled(scale)),
+            How::Crash
+            | How::LostGrant
+            | How::Graceful
+            | How::LoseReply { .. }
+            | How::Reset { .. } => self,
+        }
+    }
+
+    /// How long it may keep an operation from its end.
+    pub fn holds_up_ns(self) -> u64 {
+        match self {
+            How::Freeze { for_ns } | How::CutOff { for_ns } => for_ns,
+            How::LostGrant | How::Graceful => 2 * How::FAILOVER_NS,
+            How::SplitBrain { for_ns } => 2 * How::FAILOVER_NS + for_ns,
+            How::OnLink(fault) => fault.for_ns(),
+            How::Server { fault, .. } => nanos(fault.silence()),
+            _ => 0,
         }
     }
 }
@@ -233,13 +271,14 @@ fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
         "freeze",
         "crash",
         "refuse-writes",
-        "lost-grant",
         "lose-reply",
         "cut-off",
         "delay",
         "reset",
         "refuse",
     ];
+    kinds.extend(failover_fault::WORDS);
+    kinds.extend(LinkFault::WORDS);
     kinds.extend(ServerFault::WORDS);
     let kind = kind_field.as_ref().and_then(|field| field.word(&kinds));
     let at_field = table.need("at", "{ point = \"in-section\", nth = 20 }");
@@ -253,14 +292,12 @@ fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
         Some("refuse-writes") => long().map(|long| How::RefuseWrites {
             for_ns: nanos(long),
         }),
-        Some("lost-grant") => {
-            if let Some(field) = kind_field.filter(|_| !place.sentinel) {
-                field.misfit("`lost-grant` needs `topology = { kind = \"sentinel\" }`");
-            }
-            if let Some(field) = at_field.filter(|_| matches!(at, Some(At::Time { .. }))) {
-                field.misfit("`lost-grant` strikes at a `point`: it is about one grant");
-            }
-            Some(How::LostGrant)
+        Some(word) if failover_fault::WORDS.contains(&word) => {
+            let at_time = at_field.filter(|_| is_time(at));
+            failover_fault(word, &table, kind_field, at_time, place)
+        }
+        Some(word) if LinkFault::WORDS.contains(&word) => {
+            link_fault(word, &table, place).map(How::OnLink)
         }
         Some("lose-reply") => {
             if let Some(field) = at_field.filter(|_| matches!(at, Some(At::Time { .. }))) {

@@ -2,10 +2,13 @@
 //! its line and column. Durations stay in the incident's own units here; the plan scales them.
 //! Knows no lock, server or run: the names that exist elsewhere come in as a [`Vocabulary`].
 
+mod acknowledged;
 pub mod built_in;
 pub mod dist;
 mod expect;
+mod failover_fault;
 mod fault;
+mod link_fault;
 mod mistake;
 mod problem;
 mod read;
@@ -16,9 +19,11 @@ mod tables;
 mod times;
 mod trap;
 
+pub use acknowledged::Acknowledged;
 pub use dist::Dist;
 pub use expect::{Expect, Often};
 pub use fault::{At, Fault, How, Point, Reply};
+pub use link_fault::{Between, ErrorWord, LinkFault, Stopped};
 pub use mistake::Mistake;
 pub use problem::{Invalid, Problem};
 pub use server_fault::ServerFault;

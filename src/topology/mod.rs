@@ -4,6 +4,7 @@
 mod limits;
 mod machine;
 mod postgres;
+mod primaries;
 mod process;
 mod recipe;
 mod sentinel;
@@ -13,6 +14,7 @@ mod wall_clock;
 pub use limits::{open_file_limit, raise_open_file_limit};
 pub use machine::Machine;
 pub use postgres::{Postgres, PostgresError};
+pub use primaries::{Promotion, Seen, Split};
 pub use process::{Binary, StartError, find, looked_for};
-pub use sentinel::{Group, Promotion};
+pub use sentinel::Group;
 pub use servers::{Reach, Servers};

@@ -50,6 +50,12 @@ impl Scene {
                 remember(self.lags.entry(*instance).or_default(), (from, at));
             }
             Kind::Promoted { held, .. } => remember(&mut self.promotions, (at, held.clone())),
+            Kind::TwoPrimaries { servers, .. } => self.split(servers, at),
+            Kind::OnePrimary { .. } => {
+                if let Some((_, to, _)) = self.splits.back_mut() {
+                    to.get_or_insert(at);
+                }
+            }
             Kind::Restarted { lost, .. } => {
                 remember(&mut self.losses, (at, lost.clone(), Cause::ServerLostData));
             }
@@ -105,13 +111,23 @@ impl Scene {
             }
             Kind::Left { op } => self.with(*op, |op| op.in_section = false),
             Kind::RenewalAsked { op } => self.with_grant(*op, |grant| grant.renewal_asked(at)),
-            Kind::Renewed { op } => self.with_grant(*op, |grant| grant.renewed(at)),
+            Kind::Renewed { op } => self.with(*op, |op| {
+                if let Some(grant) = &mut op.grant {
+                    grant.renewed(op.answered_by.as_deref(), at);
+                }
+            }),
+            Kind::AnsweredBy { op, server } => {
+                self.with(*op, |op| op.answered_by = Some(server.clone()));
+            }
             Kind::RenewalFailed { op, .. } => self.with_grant(*op, Grant::renewal_failed),
             Kind::LeaseLost { op } => {
                 self.with_grant(*op, |grant| grant.lease_lost(at));
                 self.with(*op, |op| op.told_lost = true);
             }
-            Kind::ReleaseAsked { op } => self.with(*op, |op| op.release_asked = Some(at)),
+            Kind::ReleaseAsked { op } => self.with(*op, |op| {
+                op.release_asked = Some(at);
+                op.answered_by = None;
+            }),
             Kind::Frozen { instance } => {
                 self.frozen.entry(*instance).or_insert(at);
             }
@@ -184,6 +200,7 @@ impl Scene {
             work: None,
             seen: None,
             release_asked: None,
+            answered_by: None,
             released: None,
             denied: None,
             told_lost: false,
@@ -199,7 +216,8 @@ impl Scene {
         };
         operation.asking = false;
         let asked = operation.asked.unwrap_or(at);
-        operation.grant = Some(Grant::new(asked, at, ttl, locked));
+        let by = operation.answered_by.clone();
+        operation.grant = Some(Grant::new(asked, at, ttl, locked).by(by));
         if let Some(key) = self.keys.get_mut(operation.key as usize) {
             key.holders.push(op);
             // Who asked before the key was free again may hold what an upset one will remove.
@@ -220,16 +238,23 @@ impl Scene {
             return;
         };
         let others = self.holders(new.key).filter(|old| old.op != new.op);
+        let by = |op: &Operation| op.grant.as_ref().and_then(|grant| grant.by.clone());
         let gone = others.filter_map(|old| {
             if self.surely_before(old, new) {
-                return Some(old.op);
+                return Some((old.op, by(new)));
             }
-            self.surely_before(new, old).then_some(new.op)
+            self.surely_before(new, old).then(|| (new.op, by(old)))
         });
-        for op in gone.collect::<Vec<_>>() {
-            self.with_grant(op, |grant| {
-                grant.gone.get_or_insert(at);
-            });
+        for (op, by) in gone.collect::<Vec<_>>() {
+            self.with_grant(op, |grant| grant.superseded(by.as_deref(), at));
+        }
+    }
+
+    fn split(&mut self, servers: &[String], at: Time) {
+        let lasts =
+            |(_, to, split): &&(_, Option<_>, Vec<String>)| to.is_none() && split == servers;
+        if self.splits.back().filter(lasts).is_none() {
+            remember(&mut self.splits, (at, None, servers.to_vec()));
         }
     }
 
