@@ -83,8 +83,11 @@ pub struct Conn {
     name: Option<String>,
     config: AsyncConnectionConfig,
     // A std mutex and not tokio's: it is held to clone a handle, never across an await.
-    live: Mutex<Option<MultiplexedConnection>>,
+    live: Mutex<Option<Live>>,
 }
+
+/// A connection that stands, and to whom where that may be one or another.
+type Live = (MultiplexedConnection, Option<Place>);
 
 impl Conn {
     /// Connects.
@@ -113,29 +116,34 @@ impl Conn {
     async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
         let made = self.connect_with(&self.config).await?;
         self.set_live(Some(made.clone()));
-        Ok(made)
+        Ok(made.0)
     }
 
-    async fn connect_with(
-        &self,
-        config: &AsyncConnectionConfig,
-    ) -> Result<MultiplexedConnection, RedisError> {
+    async fn connect_with(&self, config: &AsyncConnectionConfig) -> Result<Live, RedisError> {
         let name = self.name.as_deref();
-        let mut made = self.server.connect(config, name).await?;
+        let (mut made, to) = self.server.connect(config, name).await?;
         if let Some(name) = name {
             let mut set = redis::cmd("CLIENT");
             set.arg("SETNAME").arg(name);
             set.query_async::<()>(&mut made).await?;
         }
-        Ok(made)
+        Ok((made, to))
     }
 
     fn live(&self) -> Option<MultiplexedConnection> {
         let live = self.live.lock();
-        live.unwrap_or_else(PoisonError::into_inner).clone()
+        let live = live.unwrap_or_else(PoisonError::into_inner).clone();
+        live.map(|(conn, _)| conn)
     }
 
-    fn set_live(&self, to: Option<MultiplexedConnection>) {
+    /// Who has answered the last call, where that may be one server or another.
+    pub fn answered_by(&self) -> Option<Place> {
+        let live = self.live.lock();
+        let live = live.unwrap_or_else(PoisonError::into_inner);
+        live.as_ref()?.1.clone()
+    }
+
+    fn set_live(&self, to: Option<Live>) {
         *self.live.lock().unwrap_or_else(PoisonError::into_inner) = to;
     }
 
@@ -260,7 +268,7 @@ impl Conn {
         patience: Duration,
     ) -> Result<BlockingPop, RedisError> {
         let config = self.config.clone().set_response_timeout(None);
-        let live = self.connect_with(&config).await?;
+        let (live, _) = self.connect_with(&config).await?;
         Ok(BlockingPop {
             live,
             list: list.to_owned(),

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::nanos;
 use crate::scenario::{
-    At, Dist, Expect, Fault, Guard, How, Load, Means, Mistake, Moment, Repeat, Scenario, Store,
-    Topology, Wait, Workload,
+    Acknowledged, At, Dist, Expect, Fault, Guard, How, Load, Means, Mistake, Moment, Repeat,
+    Scenario, Store, Topology, Wait, Workload,
 };
 use crate::seed::Seed;
 
@@ -68,6 +68,9 @@ pub struct LockPlan {
     pub ttl_ns: u64,
     /// What a denied worker does.
     pub wait: Wait,
+    /// How many replicas must have a grant before it counts, if any must.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledged: Option<Acknowledged>,
     /// A mistake that is made around it, if one is.
     pub mistake: Option<Mistake>,
     /// How long a client waits for an answer.
@@ -152,6 +155,7 @@ impl Plan {
                 kind: lock.to_owned(),
                 ttl_ns,
                 wait: scaled_wait(&scenario.wait, scale),
+                acknowledged: scenario.acknowledged.map(|how| how.scaled(scale)),
                 mistake: flags.mistake.or(scenario.mistake),
                 response_timeout_ns,
             },
@@ -189,9 +193,9 @@ impl Plan {
         }
     }
 
-    /// Whether a fault is done by a link in front of each server.
+    /// Whether a fault needs a link in front of each server.
     pub fn needs_link(&self) -> bool {
-        self.has_faults_by(Means::Link)
+        self.faults.iter().any(|fault| fault.how.needs_link())
     }
 
     /// Whether a fault is done by these means.
@@ -207,13 +211,8 @@ impl Plan {
     /// The longest that an operation may take once it has the lock: its section and the pauses
     /// that the plan makes it suffer. The end of a run waits that long, and a little more.
     pub fn longest_section(&self) -> Duration {
-        let frozen = self.faults.iter().map(|fault| match fault.how {
-            How::CutOff { for_ns } => for_ns,
-            How::Instance { fault } => nanos(fault.standstill()),
-            How::Server { fault, .. } => nanos(fault.silence()),
-            _ => 0,
-        });
-        self.section.longest() + Duration::from_nanos(frozen.sum())
+        let held_up = self.faults.iter().map(|fault| fault.how.holds_up_ns());
+        self.section.longest() + Duration::from_nanos(held_up.sum())
     }
 
     /// Whether a fault moves a server's wall clock.

@@ -236,10 +236,9 @@ fn with(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn a_promotion_that_comes_after_everything_proves_nothing() {
-    // The section is over before anybody is promoted.
-    let short = with("constant = \"27s\"", "constant = \"100ms\"");
-    let ended = oversold("run - --lock token-lua --expect pass")
+fn a_promotion_that_comes_after_the_lease_proves_nothing() {
+    let short = with("ttl = \"60s\"", "ttl = \"1s\"");
+    let ended = oversold("run - --lock token-lua --expect pass -c 1")
         .reading(&short)
         .run();
     ended.exits(INCONCLUSIVE);
@@ -248,7 +247,7 @@ fn a_promotion_that_comes_after_everything_proves_nothing() {
 }
 
 #[test]
-fn all_servers_end_with_a_driver_that_is_killed_in_the_middle_of_a_failover() {
+fn all_servers_end_with_a_driver_that_is_killed_in_the_middle_of_a_lost_grant() {
     let mut running = oversold("run scenarios/promotion-lost-grant.toml").start();
     running.until_history_tells("fault_began");
     let servers = running.servers();

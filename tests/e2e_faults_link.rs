@@ -3,10 +3,8 @@
 
 mod support;
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde_json::Value;
-use support::{Ended, INCONCLUSIVE, PASS, VIOLATED, files_named, oversold, package};
+use support::told::{Told, answers, grants, history, landed_and_undone, missed, when, window};
+use support::{Ended, PASS, VIOLATED, oversold, package};
 
 /// Short sections, and customers who do not wait for long.
 const SCENARIO: &str = r#"
@@ -44,97 +42,6 @@ fn under(lock: &str, fault: &str) -> Ended {
     oversold(&words)
         .reading(&(SCENARIO.to_owned() + fault))
         .run()
-}
-
-/// An event of a history: when, what, and what about.
-struct Told {
-    at: u64,
-    what: String,
-    about: Value,
-}
-
-fn history(ended: &Ended) -> Vec<Told> {
-    let files = files_named("history.jsonl", &ended.reports);
-    let text = std::fs::read_to_string(&files[0]).expect("a history");
-    let lines = text.lines().skip(1);
-    let read = |line: &str| {
-        let line: Value = serde_json::from_str(line).expect("JSON");
-        let kind = line["event"].as_object().expect("a kind");
-        let (what, about) = kind.iter().next().expect("one kind");
-        Told {
-            at: line["at_ns"].as_u64().expect("a time"),
-            what: what.clone(),
-            about: about.clone(),
-        }
-    };
-    lines.map(read).collect()
-}
-
-fn when(told: &[Told], what: &str) -> u64 {
-    let found = told.iter().find(|event| event.what == what);
-    found.unwrap_or_else(|| panic!("no {what}")).at
-}
-
-/// The operations of an instance.
-fn operations(told: &[Told], instance: u64) -> BTreeSet<u64> {
-    let arrived = told.iter().filter(|event| event.what == "arrived");
-    let its = arrived.filter(|event| event.about["instance"] == instance);
-    its.map(op).collect()
-}
-
-fn op(event: &Told) -> u64 {
-    event.about["op"].as_u64().expect("a number")
-}
-
-/// When those of an instance asked for the lock, and when they were answered so.
-fn answers(told: &[Told], instance: u64, so: &[&str]) -> Vec<(u64, u64)> {
-    let its = operations(told, instance);
-    let mut asked = BTreeMap::new();
-    let mut answers = Vec::new();
-    for event in told {
-        if event.what == "asked" {
-            asked.insert(op(event), event.at);
-        } else if so.contains(&event.what.as_str()) && its.contains(&op(event)) {
-            answers.push((asked[&op(event)], event.at));
-        }
-    }
-    answers
-}
-
-/// The grants of an instance that were asked for and answered in a window.
-fn grants(told: &[Told], instance: u64, from: u64, to: u64) -> usize {
-    let all = answers(told, instance, &["granted"]).into_iter();
-    all.filter(|(asked, answered)| from < *asked && *answered < to)
-        .count()
-}
-
-/// From its proof to its end.
-fn window(told: &[Told]) -> (u64, u64) {
-    (when(told, "fault_landed"), when(told, "fault_ended"))
-}
-
-/// The fault landed, with a proof in which this is said; it is over, and after it the lock was taken
-/// again, by each of the instances.
-#[track_caller]
-fn landed_and_undone(ended: &Ended, proof: &str) -> Vec<Told> {
-    let told = history(ended);
-    let landed = told.iter().find(|event| event.what == "fault_landed");
-    let said = landed.expect("it landed").about["proof"].to_string();
-    assert!(said.contains(proof), "{said}");
-    let over = when(&told, "fault_ended");
-    for instance in [0, 1] {
-        let again = grants(&told, instance, over, u64::MAX);
-        assert!(again > 0, "instance {instance} gets in again");
-    }
-    told
-}
-
-/// It struck and did not land, and that is all that is known.
-#[track_caller]
-fn missed(ended: &Ended) {
-    ended.exits(INCONCLUSIVE);
-    let doubts = ended.report().doubts().join("; ");
-    assert!(doubts.contains("nothing proves that it landed"), "{doubts}");
 }
 
 // ---- lose-reply
@@ -294,6 +201,69 @@ fn nobody_gets_a_connection_until_that_is_over() {
 #[test]
 fn who_wants_no_new_connection_is_refused_none() {
     missed(&under("conditional", REFUSE));
+}
+
+// ---- bandwidth
+
+const BANDWIDTH: &str = "kind = \"bandwidth\"\nat = { time = \"500ms\", instance = 0 }\n\
+                         bytes_per_second = 400\nfor = \"800ms\"\n";
+
+#[test]
+fn what_is_limited_is_answered_late_until_that_is_over() {
+    let ended = under("token-lua", BANDWIDTH);
+    ended.exits_with_one_of(&[PASS, VIOLATED]);
+    let told = landed_and_undone(&ended, "400 bytes a second");
+    let (landed, over) = window(&told);
+    let all = answers(&told, 0, &["granted", "denied", "acquire_unknown"]).into_iter();
+    let late = all.filter(|(asked, answered)| landed < *asked && *answered < over);
+    let took: Vec<_> = late.map(|(asked, answered)| answered - asked).collect();
+    // A request of some 70 bytes.
+    assert!(took.iter().min() >= Some(&100_000_000), "{took:?}");
+}
+
+#[test]
+fn who_sends_nothing_cannot_be_limited() {
+    missed(&under("conditional", BANDWIDTH));
+}
+
+// ---- answer-error
+
+fn answer(error: &str) -> String {
+    let at = "{ time = \"500ms\", instance = 0 }";
+    format!("kind = \"answer-error\"\nat = {at}\nerror = \"{error}\"\nfor = \"500ms\"\n")
+}
+
+#[test]
+fn who_is_answered_with_errors_is_granted_nothing_until_that_is_over() {
+    for error in [
+        "LOADING",
+        "OOM",
+        "MISCONF",
+        "CLUSTERDOWN",
+        "READONLY",
+        "NOSCRIPT",
+    ] {
+        let ended = under("fenced", &answer(error));
+        // A release that is answered so leaves its key behind.
+        ended.exits_with_one_of(&[PASS, VIOLATED]);
+        let told = landed_and_undone(&ended, error);
+        let (landed, over) = window(&told);
+        assert_eq!(grants(&told, 0, landed, over), 0);
+        assert!(grants(&told, 1, landed, over) > 0, "the other one goes on");
+        let its = answers(&told, 0, &["acquire_failed"]);
+        assert!(!its.is_empty(), "{error} is a refusal");
+        if error != "LOADING" {
+            continue;
+        }
+        let failed = told.iter().filter(|event| event.what == "acquire_failed");
+        let mut said = failed.map(|event| event.about["error"].to_string());
+        assert!(said.any(|said| said.contains("loading")));
+    }
+}
+
+#[test]
+fn who_asks_nothing_is_answered_with_no_error() {
+    missed(&under("conditional", &answer("OOM")));
 }
 
 // ---- the scenarios

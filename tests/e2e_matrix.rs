@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,7 @@ fn as_in_the_incidents(scenario: &str) {
         locks.join(",")
     );
     let ended = oversold(&words).run();
+    tell_time(scenario, ended.took);
     for (lock, cell) in &expected {
         let report = ended.lock(lock);
         assert_eq!(printed(&ended, lock), told(cell), "{report:?}");
@@ -57,6 +59,22 @@ fn as_in_the_incidents(scenario: &str) {
         }
     }
     ended.exits(PASS);
+}
+
+/// Prints how long a line took, and how long all lines of this test run have taken so far. (Each may
+/// be tested by a process of its own.)
+fn tell_time(scenario: &str, took: Duration) {
+    let run = std::os::unix::process::parent_id();
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("matrix-times-{run}"));
+    let mut times = std::fs::read_to_string(&file).unwrap_or_default();
+    times += &format!("{} {scenario}\n", took.as_secs_f64());
+    std::fs::write(&file, &times).expect("the times can be kept");
+    let seconds = times.lines().filter_map(|line| line.split(' ').next());
+    let all: f64 = seconds.filter_map(|took| took.parse::<f64>().ok()).sum();
+    let lines = times.lines().count();
+    let told = format!("{scenario}: {took:.1?}; {lines} lines of the table so far: {all:.0} s");
+    // Not by a macro, whose words are kept from who looks at a test that passes.
+    writeln!(std::io::stdout(), "{told}").expect("somebody listens");
 }
 
 /// What the matrix prints for a lock.
@@ -137,6 +155,11 @@ fn a_server_clock_that_jumps_past_the_ttl() {
 #[test]
 fn a_server_that_restarts_without_its_data() {
     as_in_the_incidents("restart-empty");
+}
+
+#[test]
+fn a_promotion_of_a_replica_that_never_saw_the_grant() {
+    as_in_the_incidents("promotion-lost-grant");
 }
 
 #[test]

@@ -7,8 +7,9 @@ use oversold::check::Property;
 use oversold::lock;
 use oversold::plan::{Overrides, Plan};
 use oversold::scenario::{
-    At, Dist, Expect, Granularity, Guard, How, InstanceFault, Invalid, Mistake, Reply, Scenario,
-    Seen, ServerFault, Store, Topology, Trap, Vocabulary, Wait, Workload, built_in,
+    Acknowledged, At, Between, Dist, ErrorWord, Expect, Granularity, Guard, How, InstanceFault,
+    Invalid, LinkFault, Mistake, Reply, Scenario, Seen, ServerFault, Stopped, Store, Topology,
+    Trap, Vocabulary, Wait, Workload, built_in,
 };
 use proptest::prelude::*;
 
@@ -270,6 +271,95 @@ fn a_quorum_has_five_servers_unless_it_says_otherwise() {
         told_in_short(&(small("") + "[topology]\n" + &never)),
         ["17:25: there are only 1 replicas: no write is ever taken"]
     );
+}
+
+#[test]
+fn a_grant_can_need_acknowledgements_within_a_bound() {
+    let lock = |more: &str| small("").replace("ttl = \"5s\"\n", &format!("ttl = \"5s\"\n{more}"));
+    let told = valid(&lock("wait_replicas = 2\nwait_at_most = \"500ms\"\n")).acknowledged;
+    let (replicas, bound_ns) = (2, 500_000_000);
+    assert_eq!(told, Some(Acknowledged { replicas, bound_ns }));
+    assert_eq!(valid(&lock("")).acknowledged, None);
+    assert_eq!(
+        told_in_short(&lock("wait_replicas = 2\n")),
+        ["14:1: `wait_replicas` needs a bound: for example `wait_at_most = \"500ms\"`"]
+    );
+    assert_eq!(
+        told_in_short(&lock("wait_at_most = \"500ms\"\n")),
+        ["14:1: `wait_at_most` goes with `wait_replicas`"]
+    );
+}
+
+#[test]
+fn two_primaries_and_a_handing_over_need_replicas() {
+    let fault =
+        |kind: &str, at: &str| format!("[[fault]]\nkind = \"{kind}\"\nat = {at}\nfor = \"2s\"\n");
+    let group = "[topology]\nkind = \"sentinel\"\n";
+    let (point, time) = ("{ point = \"in-section\" }", "{ time = \"1s\" }");
+    let text = small("") + group + &fault("split-brain", point);
+    let for_ns = 2_000_000_000;
+    assert_eq!(valid(&text).faults[0].how, How::SplitBrain { for_ns });
+    assert_eq!(
+        told_in_short(&(small("") + group + &fault("split-brain", time))),
+        ["18:6: `split-brain` strikes at a `point`: it is about one grant"]
+    );
+    let graceful = fault("graceful", time).replace("for = \"2s\"\n", "");
+    let how = valid(&(small("") + group + &graceful)).faults[0].how;
+    assert_eq!(how, How::Graceful);
+    assert_eq!(
+        told_in_short(&(small("") + &graceful)),
+        ["15:8: `graceful` needs `topology = { kind = \"sentinel\" }`"]
+    );
+}
+
+#[test]
+fn what_is_between_processes_can_be_stopped_one_way() {
+    let group = "[topology]\nkind = \"sentinel\"\n";
+    let fault = |more: &str| {
+        let head = "[[fault]]\nat = { time = \"1s\" }\nfor = \"2s\"\n";
+        small("") + group + head + more
+    };
+    let how = |more: &str| valid(&fault(more)).faults[0].how;
+    let for_ns = 2_000_000_000;
+    let partition = |between, stops| {
+        How::OnLink(LinkFault::Partition {
+            between,
+            stops,
+            for_ns,
+        })
+    };
+    let between = |word: &str| format!("kind = \"partition\"\nbetween = \"{word}\"\n");
+    let node = |node| Between::InstancesAndServer { node };
+    assert_eq!(
+        how(&between("instances-and-server")),
+        partition(node(0), Stopped::Both)
+    );
+    assert_eq!(
+        how(&(between("instances-and-server") + "node = 2\nstops = \"replies\"\n")),
+        partition(node(2), Stopped::Replies)
+    );
+    for (word, who) in [
+        ("replicas-and-primary", Between::ReplicasAndPrimary),
+        ("sentinels-and-primary", Between::SentinelsAndPrimary),
+        ("sentinels", Between::Sentinels),
+    ] {
+        let text = between(word) + "stops = \"requests\"\n";
+        assert_eq!(how(&text), partition(who, Stopped::Requests));
+        let alone = fault(&between(word)).replace(group, "");
+        let needs = format!("`{word}` needs `topology = {{ kind = \"sentinel\" }}`");
+        assert_eq!(told_in_short(&alone), [format!("18:11: {needs}")]);
+    }
+    let rate = 200;
+    assert_eq!(
+        how("kind = \"bandwidth\"\nbytes_per_second = 200\n"),
+        How::OnLink(LinkFault::Bandwidth { rate, for_ns })
+    );
+    let error = ErrorWord::Loading;
+    assert_eq!(
+        how("kind = \"answer-error\"\nerror = \"LOADING\"\n"),
+        How::OnLink(LinkFault::AnswerError { error, for_ns })
+    );
+    assert!(how("kind = \"answer-error\"\nerror = \"OOM\"\n").needs_link());
 }
 
 #[test]
@@ -947,9 +1037,10 @@ fn a_fault_that_cannot_strike_is_told_although_other_parts_are_wrong() {
             "16:32: instance 1 does not exist: there are 1, numbered from 0",
             "17:1: `fault[1]` needs `at`, for example `at = { point = \"in-section\", nth = 20 }`",
             "18:8: unknown `fault[1].kind` \"flood\"; known: freeze, block-executor, crash, \
-             stall-watchdog, cancel, client-clock, refuse-writes, lost-grant, lose-reply, cut-off, \
-             delay, reset, refuse, restart, kill-server, stop-server, clock-jump, script-flush, \
-             client-pause, client-kill, evict, read-only, disk-full, no-memory, debug-sleep, \
+             stall-watchdog, cancel, client-clock, refuse-writes, lose-reply, cut-off, delay, reset, \
+             refuse, lost-grant, split-brain, graceful, partition, bandwidth, answer-error, restart, \
+             kill-server, stop-server, clock-jump, script-flush, client-pause, client-kill, evict, \
+             read-only, disk-full, no-memory, debug-sleep, \
              quorum-restart, quorum-clock",
         ]
     );

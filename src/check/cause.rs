@@ -45,8 +45,11 @@ pub fn of_overlap(scene: &Scene, holder: &Operation, intruder: &Operation) -> Lo
         return because(Cause::NoLock);
     }
     let may_be_first = got.asked < held.answered;
-    of_loss(scene, holder, (got.asked, got.answered))
-        .or_else(|| of_loss(scene, intruder, (held.asked, held.answered)).filter(|_| may_be_first))
+    of_loss(scene, holder, got.window(), got.by.as_deref())
+        .or_else(|| {
+            let loss = of_loss(scene, intruder, held.window(), held.by.as_deref());
+            loss.filter(|_| may_be_first)
+        })
         .unwrap_or_else(|| match scene.unsettled(got.answered) {
             true => because(Cause::DriverLag),
             false => because(Cause::Unexplained),
@@ -62,8 +65,14 @@ pub fn of_entry(outsider: &Operation) -> Cause {
     }
 }
 
-/// Why an operation's lock was gone when another one was granted it, at some moment of a window.
-pub fn of_loss(scene: &Scene, loser: &Operation, granted: Window) -> Option<Loss> {
+/// Why an operation's lock was gone when another one was granted it, at some moment of a window, and
+/// by that server where it is known.
+pub fn of_loss(
+    scene: &Scene,
+    loser: &Operation,
+    granted: Window,
+    by: Option<&str>,
+) -> Option<Loss> {
     let grant = loser.grant.as_ref()?;
     let because = |cause, remover| {
         Some(Loss {
@@ -78,7 +87,15 @@ pub fn of_loss(scene: &Scene, loser: &Operation, granted: Window) -> Option<Loss
     if ran_out && grant.surely_ended(granted.0) {
         return expired();
     }
-    // What the promoted server was seen not to hold is surer than what a release may have removed.
+    // Two grants by two primaries, and the new one seen without the lock, are surer than what a
+    // release may have removed.
+    if let Some(servers) = grant.by.as_deref().zip(by)
+        && scene
+            .split_between(servers, (grant.asked, granted.1))
+            .is_some()
+    {
+        return because(Cause::SplitBrain, None);
+    }
     let since = (grant.answered, granted.1);
     if scene.lost_in_promotion(loser.key, since).is_some() {
         return because(Cause::PromotionLostGrant, None);
@@ -110,7 +127,7 @@ pub fn of_loss(scene: &Scene, loser: &Operation, granted: Window) -> Option<Loss
     // Gone once, and never its own again: for the reason that was told then.
     let known = loser
         .lost
-        .filter(|_| grant.gone.is_some_and(|gone| gone <= granted.1));
+        .filter(|_| grant.gone(by).is_some_and(|gone| gone <= granted.1));
     let undone = loser.undone_inside.then_some(Cause::Mistake);
     because(known.or(undone)?, None)
 }

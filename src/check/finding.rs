@@ -167,6 +167,8 @@ pub enum Cause {
     Evicted,
     /// A replica was promoted that did not know of the grant.
     PromotionLostGrant,
+    /// Two servers were the primary at once, and each granted the lock.
+    SplitBrain,
     /// A server restarted without the data that it had.
     ServerLostData,
     /// A server's wall clock jumped, and ended the lease.
@@ -201,6 +203,7 @@ impl Cause {
             Cause::ReplyLost => "reply-lost",
             Cause::Evicted => "evicted",
             Cause::PromotionLostGrant => "promotion-lost-grant",
+            Cause::SplitBrain => "split-brain",
             Cause::ServerLostData => "server-lost-data",
             Cause::ServerClock => "server-clock",
             Cause::DenialIgnored => "denial-ignored",

@@ -46,7 +46,8 @@ impl Check for ForeignRelease {
 /// server had said so, or its lease was over.
 fn surely_gone(releaser: &Operation, asked: Time) -> bool {
     releaser.grant.as_ref().is_some_and(|grant| {
-        grant.surely_ended(asked) || grant.gone.is_some_and(|gone| gone <= asked)
+        let gone = grant.gone(releaser.answered_by.as_deref());
+        grant.surely_ended(asked) || gone.is_some_and(|gone| gone <= asked)
     })
 }
 
@@ -54,7 +55,15 @@ fn surely_gone(releaser: &Operation, asked: Time) -> bool {
 /// the release was sent; or that of a still later one.
 fn victim<'a>(scene: &'a Scene, releaser: &Operation, asked: Time) -> Option<&'a Operation> {
     let holders = scene.holders(releaser.key);
-    let mut others = holders.filter(|holder| holder.op != releaser.op);
+    // One server's release removes nothing on another.
+    let on_its_server = |holder: &&Operation| {
+        let by = holder.grant.as_ref().and_then(|grant| grant.by.as_ref());
+        let known = by.zip(releaser.answered_by.as_ref());
+        known.is_none_or(|(by, released)| by == released)
+    };
+    let mut others = holders
+        .filter(|holder| holder.op != releaser.op)
+        .filter(on_its_server);
     others.rfind(|holder| {
         let grant = holder.grant.as_ref();
         grant.is_some_and(|grant| grant.answered <= asked) && scene.surely_before(releaser, holder)
@@ -64,7 +73,12 @@ fn victim<'a>(scene: &'a Scene, releaser: &Operation, asked: Time) -> Option<&'a
 fn why_gone(scene: &Scene, releaser: &Operation, victim: Option<&Operation>, asked: Time) -> Cause {
     let grant = victim.and_then(|victim| victim.grant.as_ref());
     let granted = grant.map_or((asked, asked), |grant| (grant.asked, grant.answered));
-    let loss = cause::of_loss(scene, releaser, granted);
+    let loss = cause::of_loss(
+        scene,
+        releaser,
+        granted,
+        grant.and_then(|grant| grant.by.as_deref()),
+    );
     loss.map_or(Cause::Unexplained, |Loss { cause, .. }| cause)
 }
 

@@ -22,8 +22,12 @@ pub struct Grant {
     /// The first renewal that has failed since the last one that worked: when it was asked for, and
     /// when it had failed.
     pub renewal_failed: Option<(Time, Time)>,
+    /// The server that granted it, where it might have been one or another.
+    pub by: Option<String>,
     /// By when it is proven that the lock was not this operation's any more.
-    pub gone: Option<Time>,
+    gone: Option<Time>,
+    /// The same on servers other than the one that granted it.
+    gone_elsewhere: Option<Time>,
     /// Whether it was found gone while its lease should still have lived.
     pub gone_early: bool,
     /// Whether it extended another's lease.
@@ -46,7 +50,9 @@ impl Grant {
             locked,
             renewal_asked: None,
             renewal_failed: None,
+            by: None,
             gone: None,
+            gone_elsewhere: None,
             gone_early: false,
             extended_another: false,
             extended_asked: asked,
@@ -55,17 +61,50 @@ impl Grant {
         }
     }
 
+    /// The same, granted by that server where it is known.
+    pub fn by(self, by: Option<String>) -> Grant {
+        Grant { by, ..self }
+    }
+
+    /// Between these the server granted it.
+    pub fn window(&self) -> (Time, Time) {
+        (self.asked, self.answered)
+    }
+
     /// The watchdog asks for a longer lease.
     pub fn renewal_asked(&mut self, at: Time) {
         self.renewal_asked = Some(at);
         self.unanswered += 1;
     }
 
-    /// The lease was extended. Where it was gone before that was asked for, it was another's; where
-    /// it went while that was on its way nobody can tell whose it was, and it is gone all the same.
-    pub fn renewed(&mut self, at: Time) {
+    /// Another one was granted the lock after this one, by that server where it is known.
+    pub fn superseded(&mut self, by: Option<&str>, at: Time) {
+        match self.elsewhere(by) {
+            true => self.gone_elsewhere.get_or_insert(at),
+            false => self.gone.get_or_insert(at),
+        };
+    }
+
+    /// Whether a server is surely another one than that which granted it.
+    fn elsewhere(&self, server: Option<&str>) -> bool {
+        let known = self.by.as_deref().zip(server);
+        known.is_some_and(|(by, server)| by != server)
+    }
+
+    /// By when it is proven that the lock was not this operation's any more on a server; on some
+    /// server, where it is not known on which.
+    pub fn gone(&self, server: Option<&str>) -> Option<Time> {
+        let at_home = server.is_some() && !self.elsewhere(server);
+        let elsewhere = self.gone_elsewhere.filter(|_| !at_home);
+        self.gone.into_iter().chain(elsewhere).min()
+    }
+
+    /// The lease was extended, by that server where it is known. Where it was gone before that was
+    /// asked for, it was another's; where it went while that was on its way nobody can tell whose it
+    /// was, and it is gone all the same.
+    pub fn renewed(&mut self, by: Option<&str>, at: Time) {
         let asked = self.renewal_asked.take().unwrap_or(at);
-        if let Some(gone) = self.gone {
+        if let Some(gone) = self.gone(by) {
             self.extended_another |= gone < asked;
             return;
         }

@@ -37,6 +37,9 @@ pub struct Operation {
     pub seen: Option<i64>,
     /// When it asked to release.
     pub release_asked: Option<Time>,
+    /// Which server has given its last answer, as far as that was told; unknown again while it
+    /// releases.
+    pub answered_by: Option<String>,
     /// When its release was answered.
     pub released: Option<Time>,
     /// How its last attempt was answered, if not by a grant: true if it was refused, false if it

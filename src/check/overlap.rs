@@ -97,6 +97,7 @@ fn why(loss: &Loss) -> String {
         }
         Cause::Evicted => "the server had evicted its key",
         Cause::PromotionLostGrant => "a replica was promoted that did not know of its lock",
+        Cause::SplitBrain => "two servers were the primary at once, and each had granted it",
         Cause::ServerLostData => "a server had restarted without it",
         Cause::ServerClock => "a server's clock had jumped, and ended its lease",
         Cause::Mistake => "it had asked for its own lock once more, and given it back with that",

@@ -39,6 +39,8 @@ pub struct Scene {
     lags: HashMap<Option<u32>, VecDeque<Window>>,
     /// When a replica was promoted, and which keys it held.
     promotions: VecDeque<(Time, Vec<u32>)>,
+    /// Since when two servers called themselves the primary, until when, and which.
+    splits: VecDeque<(Time, Option<Time>, Vec<String>)>,
     /// When a server lost keys that it held, which ones, and why.
     losses: VecDeque<(Time, Vec<u32>, Cause)>,
     renews_every: Option<Duration>,
@@ -58,6 +60,7 @@ impl Scene {
             pauses: HashMap::new(),
             lags: HashMap::new(),
             promotions: VecDeque::new(),
+            splits: VecDeque::new(),
             losses: VecDeque::new(),
             renews_every,
             ttl: plan.ttl(),
@@ -180,6 +183,21 @@ impl Scene {
         lost.find(|(at, _)| heard.contains(at)).map(|(at, _)| *at)
     }
 
+    /// Since when two different servers were the primary at once, if they were so at some moment of
+    /// a window, by what was heard until shortly after it.
+    pub fn split_between(&self, servers: (&str, &str), window: Window) -> Option<Time> {
+        let both =
+            |split: &[String]| [servers.0, servers.1].map(|one| split.iter().any(|s| s == one));
+        let mut splits = self.splits.iter();
+        let split = splits.find(|(from, to, split)| {
+            servers.0 != servers.1
+                && both(split) == [true, true]
+                && *from <= window.1.plus(HEARSAY)
+                && to.is_none_or(|to| to >= window.0)
+        });
+        split.map(|(from, ..)| *from)
+    }
+
     /// When, in a window, a server lost a key that it held, and why. It is told before anybody can
     /// be granted the key again.
     pub fn lost_by_server(&self, key: u32, window: Window) -> Option<(Time, Cause)> {
@@ -239,7 +257,7 @@ impl Scene {
         };
         let removals = self.key(op.key).map(|key| &key.removals);
         // What was found gone only after it asked to release may be gone by its own release.
-        let gone = grant.gone;
+        let gone = grant.gone(op.answered_by.as_deref());
         gone.is_some_and(|gone| op.release_asked.is_none_or(|asked| gone <= asked))
             || grant.may_have_ended(by)
             || self.evicted_within(op.key, (grant.asked, by))

@@ -176,6 +176,14 @@ impl Story {
             let text = format!("a replica is promoted that does not know of {held}'s lock");
             self.say(at, text);
         }
+        if cause == Cause::SplitBrain
+            && let Some((held, got)) = holder.grant.as_ref().zip(intruder.grant.as_ref())
+            && let Some(servers) = held.by.as_deref().zip(got.by.as_deref())
+            && let Some(at) = scene.split_between(servers, (held.asked, event.at_ns))
+        {
+            let (one, other) = servers;
+            self.say(at, format!("{one} and {other} are both the primary"));
+        }
         if let Some(grant) = &holder.grant
             && let window = (grant.answered, event.at_ns)
             && let Some((at, why)) = scene.lost_by_server(holder.key, window)

@@ -145,7 +145,9 @@ impl Watchdogs {
         let watching = self.watching.get(&op).filter(|watching| !watching.told)?;
         let operation = scene.op(op)?;
         let grant = operation.grant.as_ref()?;
-        let ended = grant.gone.into_iter().chain(grant.latest_end()).min()?;
+        // What its own server can tell it.
+        let gone = grant.gone(grant.by.as_deref());
+        let ended = gone.into_iter().chain(grant.latest_end()).min()?;
         let since = ended.max(operation.entered?);
         let window = (since, at);
         let open = watching.asked.map_or((at, at), |asked| (asked, at));

@@ -153,7 +153,7 @@ impl Sentinels {
         &self,
         config: &AsyncConnectionConfig,
         name: Option<&str>,
-    ) -> Result<MultiplexedConnection, RedisError> {
+    ) -> Result<(MultiplexedConnection, Place), RedisError> {
         let mut last = none("no Sentinel answers");
         for round in 0..ROUNDS {
             if round > 0 {
@@ -168,7 +168,7 @@ impl Sentinels {
                     continue;
                 }
                 match connect_to_primary(&primary, &self.access, config).await {
-                    Ok(conn) => return Ok(conn),
+                    Ok(conn) => return Ok((conn, primary)),
                     Err(why) => last = why,
                 }
                 tried.push(primary);
@@ -221,15 +221,19 @@ impl Server {
         Server::At(link.into(), Arc::new(self.access().in_the_clear()))
     }
 
-    /// Connects. Sentinels are asked under this name; the connection itself has none yet.
+    /// Connects, and tells to whom where that may be one or another. Sentinels are asked under this
+    /// name; the connection itself has none yet.
     pub(super) async fn connect(
         &self,
         config: &AsyncConnectionConfig,
         name: Option<&str>,
-    ) -> Result<MultiplexedConnection, RedisError> {
+    ) -> Result<(MultiplexedConnection, Option<Place>), RedisError> {
         match self {
-            Server::At(place, access) => connect(place, access, config, None).await,
-            Server::Primary(sentinels) => sentinels.connect(config, name).await,
+            Server::At(place, access) => Ok((connect(place, access, config, None).await?, None)),
+            Server::Primary(sentinels) => {
+                let (conn, primary) = sentinels.connect(config, name).await?;
+                Ok((conn, Some(primary)))
+            }
         }
     }
 

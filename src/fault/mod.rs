@@ -1,7 +1,9 @@
 //! Faults: one small file each. A fault is applied, proves that it landed, and is undone when its
 //! guard is dropped. [`Faults`] knows which one is due where.
 
+mod answer_error;
 mod answers;
+mod bandwidth;
 mod block_executor;
 mod cancel;
 mod client_clock;
@@ -15,7 +17,9 @@ mod delay;
 mod disk_full;
 mod due;
 mod evict;
+mod failover;
 mod freeze;
+mod graceful;
 mod grip;
 mod instance;
 mod kill_server;
@@ -24,6 +28,7 @@ mod lost_grant;
 mod no_memory;
 mod node;
 mod on_links;
+mod partition;
 mod permission;
 mod quorum;
 mod read_only;
@@ -33,6 +38,7 @@ mod reset;
 mod restart;
 mod script_flush;
 mod settings;
+mod split_brain;
 mod stall_watchdog;
 mod stop_server;
 
@@ -49,7 +55,7 @@ use crate::history::Recorder;
 use crate::history::event::Kind;
 use crate::link::Guard;
 use crate::plan::Plan;
-use crate::scenario::{At, Fault, How, Moment, Point, Reply, Seen};
+use crate::scenario::{At, Fault, How, LinkFault, Moment, Point, Reply, Seen};
 use crate::topology::Reach;
 use due::{Counts, Passing};
 use grip::Grip;
@@ -76,7 +82,7 @@ pub struct Entry {
 }
 
 /// Every fault there is. (Slow sections are no fault but the section's own distribution.)
-pub static ALL: [Entry; 27] = [
+pub static ALL: [Entry; 32] = [
     freeze::ENTRY,
     block_executor::ENTRY,
     crash::ENTRY,
@@ -85,6 +91,11 @@ pub static ALL: [Entry; 27] = [
     client_clock::ENTRY,
     refuse_writes::ENTRY,
     lost_grant::ENTRY,
+    split_brain::ENTRY,
+    graceful::ENTRY,
+    partition::ENTRY,
+    bandwidth::ENTRY,
+    answer_error::ENTRY,
     lose_reply::ENTRY,
     cut_off::ENTRY,
     delay::ENTRY,
@@ -123,7 +134,7 @@ pub struct Faults {
     keys: Vec<String>,
     /// What was prepared for faults that strike next.
     // A std mutex and not tokio's: it is held to put one in or take it out.
-    prepared: Mutex<HashMap<usize, Guard>>,
+    prepared: Mutex<HashMap<usize, Vec<Guard>>>,
     /// The answers to which something is to be done.
     // The same: it is held for a look at one or two.
     awaited: Mutex<Vec<answers::Awaited>>,
@@ -131,6 +142,8 @@ pub struct Faults {
     cancelled: watch::Sender<Vec<(u32, Reply)>>,
     /// How many servers are struck at present.
     struck: watch::Sender<u32>,
+    /// How many failovers are in progress that a section is held up by.
+    failing_over: watch::Sender<u32>,
     recorder: Recorder,
 }
 
@@ -158,6 +171,7 @@ impl Faults {
             awaited: Mutex::default(),
             cancelled: watch::Sender::default(),
             struck: watch::Sender::new(0),
+            failing_over: watch::Sender::new(0),
             recorder,
         })
     }
@@ -171,16 +185,19 @@ impl Faults {
 
     /// Prepares a fault that strikes when what it waits for comes to pass next.
     fn prepare_one(self: &Arc<Faults>, fault: usize) {
-        match self.plan[fault].how {
-            How::LostGrant => {
-                if let Some(guard) = lost_grant::stall(self, fault as u32) {
-                    self.prepared().insert(fault, guard);
-                }
-            }
-            How::Server { node, fault: how } if how.needs_majority() => {
-                quorum::cut(self, fault as u32, node);
-            }
-            _ => {}
+        let number = fault as u32;
+        let cut = match self.plan[fault].how {
+            How::LostGrant => lost_grant::stall(self, number),
+            How::SplitBrain { .. } => split_brain::cut(self, number),
+            _ => vec![],
+        };
+        if !cut.is_empty() {
+            self.prepared().insert(fault, cut);
+        }
+        if let How::Server { node, fault: how } = self.plan[fault].how
+            && how.needs_majority()
+        {
+            quorum::cut(self, number, node);
         }
     }
 
@@ -209,7 +226,7 @@ impl Faults {
         self.grip(instance).left.load(Ordering::Relaxed)
     }
 
-    fn prepared(&self) -> MutexGuard<'_, HashMap<usize, Guard>> {
+    fn prepared(&self) -> MutexGuard<'_, HashMap<usize, Vec<Guard>>> {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -279,9 +296,15 @@ impl Faults {
                 refuse_writes::strike(self, number, for_ns);
             }
             How::LostGrant => {
-                let stalled = self.prepared().remove(&fault);
+                let stalled = self.prepared().remove(&fault).unwrap_or_default();
                 lost_grant::strike(self, number, instance, stalled);
             }
+            How::SplitBrain { for_ns } => {
+                let cut = self.prepared().remove(&fault).unwrap_or_default();
+                split_brain::strike(self, number, instance, for_ns, cut);
+            }
+            How::Graceful => graceful::strike(self, number),
+            How::OnLink(fault) => self.strike_links(number, instance, fault),
             How::LoseReply { which } => lose_reply::strike(self, number, worker, which),
             How::CutOff { for_ns } => cut_off::strike(self, number, instance, for_ns),
             How::Delay { by_ns, for_ns } => delay::strike(self, number, instance, by_ns, for_ns),
@@ -291,10 +314,42 @@ impl Faults {
         }
     }
 
+    fn strike_links(self: &Arc<Faults>, number: u32, instance: u32, fault: LinkFault) {
+        match fault {
+            LinkFault::Partition {
+                between,
+                stops,
+                for_ns,
+            } => partition::strike(self, number, (between, stops), for_ns),
+            LinkFault::Bandwidth { rate, for_ns } => {
+                bandwidth::strike(self, number, instance, rate, for_ns);
+            }
+            LinkFault::AnswerError { error, for_ns } => {
+                answer_error::strike(self, number, instance, error, for_ns);
+            }
+        }
+    }
+
+    /// How many instances there are in the plan.
+    fn instances_planned(&self) -> u32 {
+        self.grips.len() as u32
+    }
+
+    /// A failover begins that holds up the struck section, until what is returned is dropped.
+    fn fails_over(&self) -> Over {
+        Over::begin(&self.failing_over)
+    }
+
+    /// Waits until no failover holds up a section any more.
+    pub async fn failed_over(&self) {
+        let mut failing_over = self.failing_over.subscribe();
+        // It cannot fail: the sender lives as long as this.
+        let _ = failing_over.wait_for(|count| *count == 0).await;
+    }
+
     /// Does something to a server, beside the instances. [`Faults::settled`] waits for its end.
     fn beside(self: &Arc<Faults>, work: impl Future<Output = ()> + Send + 'static) {
-        self.struck.send_modify(|struck| *struck += 1);
-        let over = Over(Arc::clone(self));
+        let over = Over::begin(&self.struck);
         tokio::spawn(async move {
             work.await;
             drop(over);
@@ -327,11 +382,18 @@ impl Faults {
     }
 }
 
-/// One server is not struck any more when this is dropped.
-struct Over(Arc<Faults>);
+/// Something that is counted while it goes on: until this is dropped.
+struct Over(watch::Sender<u32>);
+
+impl Over {
+    fn begin(count: &watch::Sender<u32>) -> Over {
+        count.send_modify(|count| *count += 1);
+        Over(count.clone())
+    }
+}
 
 impl Drop for Over {
     fn drop(&mut self) {
-        self.0.struck.send_modify(|struck| *struck -= 1);
+        self.0.send_modify(|count| *count -= 1);
     }
 }

@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 
 use redis::FromRedisValue;
 
+use super::failover::lock_keeps_none;
 use super::{
     Faults, client_kill, client_pause, clock_jump, debug_sleep, disk_full, evict, kill_server,
     no_memory, quorum, read_only, restart, script_flush, stop_server,
 };
 use crate::client::{Conn, Outcome, Patience};
-use crate::lock;
 use crate::scenario::ServerFault;
 use crate::topology::Machine;
 
@@ -78,7 +78,7 @@ impl Blow {
 
     /// Whether there is no key that the lock could lose, for it keeps none in Redis.
     pub(super) fn lock_keeps_none(&self) -> bool {
-        lock::find(&self.faults.lock).is_some_and(|entry| !entry.excludes)
+        lock_keeps_none(&self.faults)
     }
 }
 

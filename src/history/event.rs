@@ -52,6 +52,14 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fence: Option<i64>,
     },
+    /// Which server gives the answer that stands next: a grant, a renewal or a release. (Only where
+    /// it may be one or another; older readers of the format do not know it.)
+    AnsweredBy {
+        /// The operation.
+        op: OpId,
+        /// The server's address.
+        server: String,
+    },
     /// The server refused it: somebody else holds the key.
     Denied {
         /// The operation.
@@ -242,6 +250,19 @@ pub enum Kind {
         /// The keys that it held in the moment in which it was first seen as a primary, indices
         /// into the header's `keys`.
         held: Vec<u32>,
+    },
+    /// Two servers of one group call themselves its primary at one moment; told once more when the
+    /// keys change that both hold. (Older readers of the format do not know it.)
+    TwoPrimaries {
+        /// Their addresses, the older primary's first.
+        servers: Vec<String>,
+        /// The keys that both of them hold: indices into the header's `keys`.
+        both: Vec<u32>,
+    },
+    /// One of them has ceased to. (The same.)
+    OnePrimary {
+        /// The address of the one that is left.
+        server: String,
     },
     /// A server was killed and is back; nobody has got in yet. (Older readers of the format do not
     /// know it.)

@@ -2,6 +2,7 @@
 //! through [`Call`] (commands, and the points at which a fault may strike), so that a driver can
 //! step it one command at a time.
 
+mod acknowledged;
 mod fair;
 mod fenced;
 mod fixed_token_lua;
@@ -25,6 +26,7 @@ use crate::clock::LocalClock;
 use crate::history::event::Release;
 use crate::scenario::{Guard, Point};
 
+pub use acknowledged::acknowledged;
 pub use wire::{Exchange, Request, Wire};
 
 /// A future on its own, as trait objects need it.

@@ -24,7 +24,7 @@ use crate::history::Recorder;
 use crate::history::event::{Kind, Stop};
 use crate::plan::Plan;
 use crate::store::Store;
-use crate::topology::{Group, Servers};
+use crate::topology::{Group, Seen, Servers};
 use crate::verdict::Signal;
 use crate::workload;
 
@@ -136,7 +136,7 @@ pub async fn run(
         }
     }
     if let Some(group) = &reach.group {
-        beside.spawn(watch_promotions(Arc::clone(&shared), Arc::clone(group)));
+        beside.spawn(watch_primaries(Arc::clone(&shared), Arc::clone(group)));
     }
     shared.faults.prepare();
     let clock = shared.recorder.clock();
@@ -313,14 +313,23 @@ async fn listen(shared: Arc<Shared>, server: Server) {
     }
 }
 
-/// Records each promotion of a replica.
-async fn watch_promotions(shared: Arc<Shared>, group: Arc<Group>) {
+/// Records who is the primary, whenever that changes.
+async fn watch_primaries(shared: Arc<Shared>, group: Arc<Group>) {
     let (keys, recorder) = (shared.keys.clone(), shared.recorder.clone());
     drop(shared);
-    let watching = group.watch(&keys, |promotion| {
-        recorder.record(Kind::Promoted {
-            server: promotion.address.to_string(),
-            held: promotion.held.clone(),
+    let watching = group.watch(&keys, |seen| {
+        recorder.record(match seen {
+            Seen::Promoted(promotion) => Kind::Promoted {
+                server: promotion.address.to_string(),
+                held: promotion.held.clone(),
+            },
+            Seen::Two(split) => Kind::TwoPrimaries {
+                servers: split.servers.map(|server| server.to_string()).to_vec(),
+                both: split.both.clone(),
+            },
+            Seen::One(server) => Kind::OnePrimary {
+                server: server.to_string(),
+            },
         });
     });
     watching.await;

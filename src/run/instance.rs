@@ -90,5 +90,12 @@ impl Instance {
 
 /// The lock of a plan.
 pub(super) fn lock_of(plan: &Plan) -> Option<Box<dyn Lock>> {
-    lock::find(&plan.lock.kind).map(|entry| (entry.make)(plan.made_ttl()))
+    let entry = lock::find(&plan.lock.kind)?;
+    let lock = (entry.make)(plan.made_ttl());
+    // Independent nodes have no replicas, and what keeps no key has nothing to replicate.
+    let one_primary = entry.excludes && !entry.quorum;
+    Some(match plan.lock.acknowledged.filter(|_| one_primary) {
+        Some(how) => lock::acknowledged(lock, how),
+        None => lock,
+    })
 }

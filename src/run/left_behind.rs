@@ -34,8 +34,14 @@ pub(super) async fn look_for_keys(
     let ended = clock.now();
     let mut nodes = Vec::new();
     for server in reach.servers_left() {
-        let conn = Conn::open(server, patience).await;
-        nodes.push(conn.map_err(|error| error.to_string())?);
+        // Where the primary has just become another one, the Sentinels may not agree yet.
+        let conn = loop {
+            match Conn::open(server.clone(), patience).await {
+                Err(_) if clock.now().since(ended) < patience.connect => clock.sleep(LOOK).await,
+                opened => break opened.map_err(|error| error.to_string())?,
+            }
+        };
+        nodes.push(conn);
     }
     let longest = shared.plan.ttl() * 2;
     let keys = 0..shared.keys.len() as u32;

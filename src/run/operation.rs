@@ -85,6 +85,9 @@ impl Operation {
             }
             answer = self.shared.lock.acquire(&call) => answer,
         };
+        if matches!(answer, Acquire::Granted(_)) {
+            self.answered();
+        }
         let answered = self.record(match &answer {
             Acquire::Granted(lease) => Kind::Granted {
                 op,
@@ -136,8 +139,17 @@ impl Operation {
         let op = self.op;
         self.record(Kind::ReleaseAsked { op });
         let outcome = self.shared.lock.release(&self.call()).await;
+        self.answered();
         self.record(Kind::Released { op, outcome });
         self.saw(Seen::Released).await;
+    }
+
+    /// Says who has answered, where that may be one server or another.
+    fn answered(&self) {
+        if let Some(server) = self.nodes[0].answered_by() {
+            let (op, server) = (self.op, server.to_string());
+            self.record(Kind::AnsweredBy { op, server });
+        }
     }
 
     pub(super) async fn abandon(&self) {
@@ -172,6 +184,7 @@ impl Operation {
             match renewal {
                 Renewal::Extended => {
                     extended = asked;
+                    self.answered();
                     self.record(Kind::Renewed { op });
                     self.saw(Seen::Renewed).await;
                 }
@@ -223,6 +236,10 @@ impl Points for Operation {
             if struck {
                 // Gives way once: the next poll finds the instance frozen, or dropped.
                 tokio::task::yield_now().await;
+                // Its work goes on when it can have lost its lock.
+                if point == Point::InSection {
+                    self.shared.faults.failed_over().await;
+                }
                 // It was held up on its way: what it asks for is asked for now.
                 if point == Point::BeforeDelete {
                     self.deletes();

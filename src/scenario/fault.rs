@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::failover_fault::{self, failover_fault};
 use super::instance_fault::{InstanceFault, instance_fault};
+use super::link_fault::{LinkFault, link_fault};
 use super::read::{Field, Table};
 use super::schedule::{At, Repeat};
 use super::server_fault::{ServerFault, server_fault};
@@ -52,6 +54,16 @@ pub enum How {
     /// The primary dies before it has told its replicas of a grant, and one of them is promoted.
     /// Of independent nodes one dies.
     LostGrant,
+    /// The primary is cut off from its replicas and Sentinels, one is promoted elsewhere, and both
+    /// grant. Of independent nodes one is out of reach for all instances but one.
+    SplitBrain {
+        /// For how long there are two.
+        for_ns: u64,
+    },
+    /// The Sentinels are told to hand the primary's part over. Of independent nodes one dies.
+    Graceful,
+    /// Something on the way between processes.
+    OnLink(LinkFault),
     /// A worker's request is applied, and its answer never arrives.
     LoseReply {
         /// Which answer.
@@ -89,16 +101,20 @@ pub enum How {
 }
 
 impl How {
+    /// How long a promotion may take, and how long what follows it may.
+    pub const FAILOVER_NS: u64 = 30_000_000_000;
+
     /// Whether it strikes one instance, and no other one.
     pub fn strikes_an_instance(self) -> bool {
-        matches!(
-            self,
+        match self {
             How::Instance { .. }
-                | How::LoseReply { .. }
-                | How::CutOff { .. }
-                | How::Delay { .. }
-                | How::Reset { .. }
-        )
+            | How::LoseReply { .. }
+            | How::CutOff { .. }
+            | How::Delay { .. }
+            | How::Reset { .. } => true,
+            How::OnLink(fault) => !matches!(fault, LinkFault::Partition { .. }),
+            _ => false,
+        }
     }
 
     /// The same on another scale of time.
@@ -125,7 +141,24 @@ impl How {
                 node,
                 fault: fault.scaled(scale),
             },
-            How::LostGrant | How::LoseReply { .. } | How::Reset { .. } => self,
+            How::SplitBrain { for_ns } => How::SplitBrain {
+                for_ns: scaled(for_ns),
+            },
+            How::OnLink(fault) => How::OnLink(fault.scaled(scale)),
+            How::LostGrant | How::Graceful | How::LoseReply { .. } | How::Reset { .. } => self,
+        }
+    }
+
+    /// How long it may keep an operation from its end.
+    pub fn holds_up_ns(self) -> u64 {
+        match self {
+            How::CutOff { for_ns } => for_ns,
+            How::Instance { fault } => nanos(fault.standstill()),
+            How::LostGrant | How::Graceful => 2 * How::FAILOVER_NS,
+            How::SplitBrain { for_ns } => 2 * How::FAILOVER_NS + for_ns,
+            How::OnLink(fault) => fault.for_ns(),
+            How::Server { fault, .. } => nanos(fault.silence()),
+            _ => 0,
         }
     }
 }
@@ -185,13 +218,14 @@ fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
     let mut kinds = InstanceFault::WORDS.to_vec();
     kinds.extend([
         "refuse-writes",
-        "lost-grant",
         "lose-reply",
         "cut-off",
         "delay",
         "reset",
         "refuse",
     ]);
+    kinds.extend(failover_fault::WORDS);
+    kinds.extend(LinkFault::WORDS);
     kinds.extend(ServerFault::WORDS);
     let kind = kind_field.as_ref().and_then(|field| field.word(&kinds));
     let at_field = table.need("at", "{ point = \"in-section\", nth = 20 }");
@@ -214,17 +248,14 @@ fn fault(field: &Field<'_>, place: Place) -> Option<Fault> {
         Some("refuse-writes") => long().map(|long| How::RefuseWrites {
             for_ns: nanos(long),
         }),
-        Some("lost-grant") => {
-            if let Some(field) = kind_field.clone().filter(|_| !place.sentinel) {
-                field.misfit("`lost-grant` needs `topology = { kind = \"sentinel\" }`");
-            }
-            if let Some(field) = at_field
+        Some(word) if failover_fault::WORDS.contains(&word) => {
+            let unforeseen = at_field
                 .clone()
-                .filter(|_| !is_foreseen(at.as_ref(), repeat))
-            {
-                field.misfit("`lost-grant` strikes at a `point`: it is about one grant");
-            }
-            Some(How::LostGrant)
+                .filter(|_| !is_foreseen(at.as_ref(), repeat));
+            failover_fault(word, &table, kind_field, unforeseen, place)
+        }
+        Some(word) if LinkFault::WORDS.contains(&word) => {
+            link_fault(word, &table, place).map(How::OnLink)
         }
         Some("lose-reply") => {
             if let Some(field) = at_a_time() {

@@ -3,6 +3,7 @@
 
 use super::fault::How;
 use super::instance_fault::InstanceFault;
+use super::link_fault::{Between, LinkFault};
 use super::server_fault::ServerFault;
 
 /// By what means a fault is done.
@@ -32,6 +33,17 @@ impl How {
             },
             How::RefuseWrites { .. } => ("refuse-writes", Means::Command),
             How::LostGrant => ("lost-grant", Means::Process),
+            How::SplitBrain { .. } => ("split-brain", Means::Process),
+            How::Graceful => ("graceful", Means::Process),
+            How::OnLink(fault) => match fault {
+                LinkFault::Partition { between, .. } => match between {
+                    Between::InstancesAndServer { .. } => ("partition", Means::Link),
+                    // These pass no link of ours.
+                    _ => ("partition", Means::Process),
+                },
+                LinkFault::Bandwidth { .. } => ("bandwidth", Means::Link),
+                LinkFault::AnswerError { .. } => ("answer-error", Means::Link),
+            },
             How::LoseReply { .. } => ("lose-reply", Means::Link),
             How::CutOff { .. } => ("cut-off", Means::Link),
             How::Delay { .. } => ("delay", Means::Link),
@@ -64,5 +76,10 @@ impl How {
     /// By what means it is done.
     pub fn means(self) -> Means {
         self.kind().1
+    }
+
+    /// Whether it needs a link in front of each server, be it not done by that alone.
+    pub fn needs_link(self) -> bool {
+        self.means() == Means::Link || matches!(self, How::SplitBrain { .. } | How::OnLink(_))
     }
 }

@@ -2,11 +2,14 @@
 //! its line and column. Durations stay in the incident's own units here; the plan scales them.
 //! Knows no lock, server or run: the names that exist elsewhere come in as a [`Vocabulary`].
 
+mod acknowledged;
 pub mod built_in;
 pub mod dist;
 mod expect;
+mod failover_fault;
 mod fault;
 mod instance_fault;
+mod link_fault;
 mod means;
 mod mistake;
 mod problem;
@@ -20,10 +23,12 @@ mod times;
 mod trap;
 mod when;
 
+pub use acknowledged::Acknowledged;
 pub use dist::Dist;
 pub use expect::{Expect, Often};
 pub use fault::{Fault, How, Reply};
 pub use instance_fault::InstanceFault;
+pub use link_fault::{Between, ErrorWord, LinkFault, Stopped};
 pub use means::Means;
 pub use mistake::Mistake;
 pub use problem::{Invalid, Problem};

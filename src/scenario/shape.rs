@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
 
+use super::acknowledged::Acknowledged;
 use super::dist::Dist;
 use super::expect::Expect;
 use super::fault::Fault;
@@ -60,6 +61,8 @@ pub struct Scenario {
     pub ttl: Duration,
     /// What a denied worker does.
     pub wait: Wait,
+    /// How many replicas must have a grant before it counts, if any must.
+    pub acknowledged: Option<Acknowledged>,
     /// A mistake that is made around the lock, if one is.
     pub mistake: Option<Mistake>,
     /// How long a client waits for an answer of Redis; when absent, as long as the TTL.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::acknowledged::{Acknowledged, acknowledged};
 use super::dist::Dist;
 use super::expect::expectations;
 use super::fault::{Place, faults_of};
@@ -87,6 +88,7 @@ pub(super) fn scenario(root: Table<'_>, known: &Vocabulary) -> Option<Scenario> 
         lock: lock.kind,
         ttl: lock.ttl,
         wait: lock.wait,
+        acknowledged: lock.acknowledged,
         mistake: lock.mistake,
         response_timeout: lock.response_timeout,
         store,
@@ -244,6 +246,7 @@ struct LockWords {
     kind: String,
     ttl: Duration,
     wait: Wait,
+    acknowledged: Option<Acknowledged>,
     mistake: Option<Mistake>,
     response_timeout: Option<Duration>,
 }
@@ -253,6 +256,7 @@ fn lock_of(table: Table<'_>, known: &Vocabulary) -> Option<LockWords> {
     let kind = kind.and_then(|field| field.word(&known.locks));
     let ttl = table.need("ttl", "\"5s\"").and_then(|f| positive(&f));
     let wait = table.get("wait").map(|field| wait(&field));
+    let acknowledged = acknowledged(&table);
     let mistake = table.get("mistake").map(|field| mistake(&field));
     let timeout = table.get("response_timeout").map(|f| positive(&f));
     table.finish();
@@ -260,6 +264,7 @@ fn lock_of(table: Table<'_>, known: &Vocabulary) -> Option<LockWords> {
         kind: kind?.to_owned(),
         ttl: ttl?,
         wait: wait.unwrap_or(Some(Wait::FailFast))?,
+        acknowledged: acknowledged?,
         mistake: mistake.map_or(Some(None), |read| read.map(Some))?,
         response_timeout: timeout.map_or(Some(None), |read| read.map(Some))?,
     })

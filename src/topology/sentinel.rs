@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, try_join_all};
-use redis::Value;
 use tokio::sync::watch;
 
 use super::machine::Machine;
+use super::primaries::{Promotion, Split};
 use super::process::{Binary, Process, StartError};
 use super::recipe::Job;
 use super::servers::Running;
@@ -33,9 +33,9 @@ const FAILOVER_MS: u64 = 3000;
 /// How long all may take until they know each other.
 const READY: Duration = Duration::from_secs(15);
 /// How often it is looked at.
-const LOOK: Duration = Duration::from_millis(10);
+pub(super) const LOOK: Duration = Duration::from_millis(10);
 
-const PATIENCE: Patience = Patience {
+pub(super) const PATIENCE: Patience = Patience {
     connect: Duration::from_secs(2),
     response: Duration::from_secs(2),
 };
@@ -44,23 +44,13 @@ const PATIENCE: Patience = Patience {
 #[derive(Debug)]
 pub struct Group {
     /// The first one is the primary at the start.
-    nodes: Vec<Arc<Machine>>,
+    pub(super) nodes: Vec<Arc<Machine>>,
     /// The Sentinels.
     watchers: Vec<Arc<Machine>>,
     /// How clients ask them.
     sentinels: Arc<Sentinels>,
-    promoted: watch::Sender<Option<Promotion>>,
-}
-
-/// A replica has become the primary.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Promotion {
-    /// Which of the nodes.
-    pub node: usize,
-    /// Its address, as clients hear it.
-    pub address: SocketAddr,
-    /// Which of the keys that were looked for it held then.
-    pub held: Vec<u32>,
+    pub(super) promoted: watch::Sender<Option<Promotion>>,
+    pub(super) split: watch::Sender<Option<Split>>,
 }
 
 /// Starts them. They are ready when the primary has its replicas and every Sentinel sees all.
@@ -104,6 +94,7 @@ pub(super) async fn raise(
         watchers,
         sentinels: Arc::new(sentinels),
         promoted: watch::Sender::new(None),
+        split: watch::Sender::new(None),
     };
     Ok((running, Arc::new(group)))
 }
@@ -247,59 +238,9 @@ impl Group {
         Arc::clone(&self.sentinels)
     }
 
-    /// Which node is the primary, as far as [`Group::watch`] has seen.
-    pub fn primary(&self) -> usize {
-        self.promoted.borrow().as_ref().map_or(0, |last| last.node)
-    }
-
-    /// Tells of promotions from now on.
-    pub fn promotions(&self) -> watch::Receiver<Option<Promotion>> {
-        let mut promotions = self.promoted.subscribe();
-        promotions.mark_unchanged();
-        promotions
-    }
-
-    /// Looks for promotions for as long as it is polled, past all links. Each one is told with
-    /// those of the keys that the promoted one held in the moment in which it first called itself
-    /// a primary.
-    pub async fn watch(&self, keys: &[String], mut tell: impl FnMut(&Promotion)) {
-        let mut ask = vec![redis::cmd("ROLE")];
-        ask.extend(keys.iter().map(|key| {
-            let mut exists = redis::cmd("EXISTS");
-            exists.arg(key);
-            exists
-        }));
-        let mut conns: Vec<Option<Conn>> = self.nodes.iter().map(|_| None).collect();
-        let mut is_primary: Vec<bool> = (0..self.nodes.len()).map(|node| node == 0).collect();
-        loop {
-            for (node, machine) in self.nodes.iter().enumerate() {
-                if machine.is_doomed() {
-                    continue;
-                }
-                if conns[node].is_none() {
-                    conns[node] = Conn::open(machine.own, PATIENCE).await.ok();
-                }
-                let Some(conn) = &conns[node] else { continue };
-                let Outcome::Done(answers) = conn.transaction::<Vec<Value>>(&ask).await else {
-                    continue;
-                };
-                let Some((is, held)) = role_and_keys(&answers) else {
-                    continue;
-                };
-                if is && !is_primary[node] {
-                    let address = machine.address();
-                    let promotion = Promotion {
-                        node,
-                        address,
-                        held,
-                    };
-                    tell(&promotion);
-                    self.promoted.send_replace(Some(promotion));
-                }
-                is_primary[node] = is;
-            }
-            tokio::time::sleep(LOOK).await;
-        }
+    /// The name under which the Sentinels know the primary.
+    pub fn name(&self) -> &'static str {
+        NAME
     }
 
     /// The epoch of the configuration in which a majority of the Sentinels names this address as
@@ -320,16 +261,4 @@ impl Group {
         let agreed = epochs.len() >= QUORUM;
         agreed.then(|| epochs.into_iter().max()).flatten()
     }
-}
-
-/// Whether a node calls itself a primary, and which of the keys it holds.
-fn role_and_keys(answers: &[Value]) -> Option<(bool, Vec<u32>)> {
-    let (role, keys) = answers.split_first()?;
-    let Value::Array(role) = role else {
-        return None;
-    };
-    let primary = matches!(role.first()?, Value::BulkString(role) if role == b"master");
-    let held = keys.iter().zip(0u32..);
-    let held = held.filter(|(exists, _)| matches!(exists, Value::Int(1..)));
-    Some((primary, held.map(|(_, key)| key).collect()))
 }

@@ -459,6 +459,45 @@ impl History {
         self.record(Kind::Promoted { server, held })
     }
 
+    /// A server gives the answer that is told next.
+    pub fn answered_by(self, op: Op, server: &str) -> History {
+        let (op, server) = (op.number, server.to_owned());
+        self.record(Kind::AnsweredBy { op, server })
+    }
+
+    /// It is granted the lock by that server, and enters its section.
+    pub fn granted_by(mut self, op: Op, server: &str) -> History {
+        if !self.asking.contains(&op.number) {
+            self.ask_at(op, self.now - CALL);
+        }
+        self.answered_by(op, server).granted(op)
+    }
+
+    /// It leaves its section, and its release removes the key on that server.
+    pub fn releases_on(self, op: Op, server: &str) -> History {
+        let now = self.now;
+        let answered = self.asks_to_release(op).at(now + CALL);
+        let answered = answered.answered_by(op, server);
+        answered.release_answered(op, Release::Removed).at(now)
+    }
+
+    /// It asks for a longer lease, and that server gives it.
+    pub fn renews_on(self, op: Op, server: &str) -> History {
+        let now = self.now;
+        let asked = self.asks_to_renew(op).at(now + CALL);
+        asked.answered_by(op, server).renewed(op).at(now)
+    }
+
+    pub fn two_primaries(self, servers: [&str; 2], both: &[u32]) -> History {
+        let (servers, both) = (servers.map(str::to_owned).to_vec(), both.to_vec());
+        self.record(Kind::TwoPrimaries { servers, both })
+    }
+
+    pub fn one_primary(self, server: &str) -> History {
+        let server = server.to_owned();
+        self.record(Kind::OnePrimary { server })
+    }
+
     /// A server is back after a restart, without these keys.
     pub fn restarts_without(self, lost: &[u32]) -> History {
         let (server, lost) = ("127.0.0.1:1".to_owned(), lost.to_vec());

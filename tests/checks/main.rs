@@ -18,6 +18,8 @@ mod causes;
 #[rustfmt::skip]
 mod coverage;
 #[rustfmt::skip]
+mod failover;
+#[rustfmt::skip]
 mod lock;
 #[rustfmt::skip]
 mod misuse;

@@ -4,6 +4,8 @@
 
 #![allow(dead_code)] // Each test file uses its own part.
 
+pub mod told;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;

@@ -59,6 +59,12 @@ impl Scene {
                 remember(self.lags.entry(*instance).or_default(), (from, at));
             }
             Kind::Promoted { held, .. } => remember(&mut self.promotions, (at, held.clone())),
+            Kind::TwoPrimaries { servers, .. } => self.split(servers, at),
+            Kind::OnePrimary { .. } => {
+                if let Some((_, to, _)) = self.splits.back_mut() {
+                    to.get_or_insert(at);
+                }
+            }
             Kind::Restarted { lost, .. } => {
                 remember(&mut self.losses, (at, lost.clone(), Cause::ServerLostData));
             }
@@ -115,7 +121,14 @@ impl Scene {
             }
             Kind::Left { op } => self.with(*op, |op| op.in_section = false),
             Kind::RenewalAsked { op } => self.with_grant(*op, |grant| grant.renewal_asked(at)),
-            Kind::Renewed { op } => self.with_grant(*op, |grant| grant.renewed(at)),
+            Kind::Renewed { op } => self.with(*op, |op| {
+                if let Some(grant) = &mut op.grant {
+                    grant.renewed(op.answered_by.as_deref(), at);
+                }
+            }),
+            Kind::AnsweredBy { op, server } => {
+                self.with(*op, |op| op.answered_by = Some(server.clone()));
+            }
             Kind::RenewalFailed { op, .. } => {
                 self.with_grant(*op, |grant| grant.renewal_failed(at))
             }
@@ -126,6 +139,7 @@ impl Scene {
             Kind::ReleaseAsked { op } => self.with(*op, |op| {
                 op.release_asked = Some(at);
                 op.undone_inside |= op.holds_inside();
+                op.answered_by = None;
             }),
             Kind::Frozen { instance } => {
                 self.frozen.entry(*instance).or_insert(at);
@@ -200,6 +214,7 @@ impl Scene {
             work: None,
             seen: None,
             release_asked: None,
+            answered_by: None,
             released: None,
             denied: None,
             undone_inside: false,
@@ -216,7 +231,8 @@ impl Scene {
         };
         operation.asking = false;
         let asked = operation.asked.unwrap_or(at);
-        operation.grant = Some(Grant::new(asked, at, ttl, locked));
+        let by = operation.answered_by.clone();
+        operation.grant = Some(Grant::new(asked, at, ttl, locked).by(by));
         operation.undone_inside = false;
         if let Some(key) = self.keys.get_mut(operation.key as usize) {
             // Who is granted it once more has it once.
@@ -240,16 +256,23 @@ impl Scene {
             return;
         };
         let others = self.holders(new.key).filter(|old| old.op != new.op);
+        let by = |op: &Operation| op.grant.as_ref().and_then(|grant| grant.by.clone());
         let gone = others.filter_map(|old| {
             if self.surely_before(old, new) {
-                return Some(old.op);
+                return Some((old.op, by(new)));
             }
-            self.surely_before(new, old).then_some(new.op)
+            self.surely_before(new, old).then(|| (new.op, by(old)))
         });
-        for op in gone.collect::<Vec<_>>() {
-            self.with_grant(op, |grant| {
-                grant.gone.get_or_insert(at);
-            });
+        for (op, by) in gone.collect::<Vec<_>>() {
+            self.with_grant(op, |grant| grant.superseded(by.as_deref(), at));
+        }
+    }
+
+    fn split(&mut self, servers: &[String], at: Time) {
+        let lasts =
+            |(_, to, split): &&(_, Option<_>, Vec<String>)| to.is_none() && split == servers;
+        if self.splits.back().filter(lasts).is_none() {
+            remember(&mut self.splits, (at, None, servers.to_vec()));
         }
     }
 
