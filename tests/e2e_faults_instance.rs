@@ -95,7 +95,8 @@ const BLOCK: &str = "kind = \"block-executor\"\nfor = \"400ms\"\nagain = true\n"
 #[test]
 fn an_executor_that_is_blocked_is_a_freeze_and_goes_on() {
     let fault = BLOCK.to_owned() + "at = { point = \"in-section\", nth = 5 }";
-    let ended = under("token-lua", &sales(SHORT, &fault));
+    let text = sales(SHORT, &fault).replace("700ms", "3s");
+    let ended = under("token-lua", &text);
     held(&ended, "wanted to move");
     let history = history(&ended);
     let still = (when(&history, "frozen"), when(&history, "thawed"));
