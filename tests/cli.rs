@@ -884,7 +884,7 @@ fn a_history_that_was_cut_off_is_inconclusive() {
 fn a_folder_with_nothing_stored_is_wrong_usage() {
     let place = Place::new().with("empty/deep/er/readme.txt", "");
     let ended = place.run(&["check", "empty"]).code(2).says_nothing();
-    ended.complains("empty: no history.jsonl here or below");
+    ended.complains("empty: no history.jsonl or history.jsonl.gz here or below");
     let ended = place.run(&["replay", "empty"]).code(2).says_nothing();
     ended.complains("no plan.json here or below");
 }

@@ -116,10 +116,9 @@ fn at_home(words: &str, home: &Path) -> Oversold {
     oversold(words).variable("XDG_STATE_HOME", home)
 }
 
-/// The program with a state folder that nobody looks at.
+/// The program with a state folder that nobody looks at, for runs that leave nothing in it.
 fn run(words: &str) -> Oversold {
-    let home = tempfile::tempdir().expect("a folder").keep();
-    at_home(words, &home)
+    at_home(words, Path::new(env!("CARGO_TARGET_TMPDIR")))
 }
 
 /// A sale in which writes are refused for a while from the fifth section on.
@@ -481,7 +480,10 @@ fn a_server_that_goes_away_in_the_middle_ends_the_run_without_a_verdict() {
         "run - --lock token-lua --url {} --allow-server-faults",
         redis.url()
     );
-    let mut running = run(&words).reading(&refused_for(1)).start();
+    let home = tempfile::tempdir().expect("a folder");
+    let mut running = at_home(&words, home.path())
+        .reading(&refused_for(1))
+        .start();
     running.until_history_tells("entered");
     redis.child.kill().expect("it is ours");
     let ended = running.ends();

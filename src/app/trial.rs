@@ -160,27 +160,8 @@ async fn one(
         .map_err(|why| Failure::environment(format!("{}: {why}", folder.display())))?;
     let text = serde_json::to_string_pretty(plan).map_err(Failure::environment)?;
     write(&folder.join(PLAN), &(text + "\n"))?;
-    let raised = under.origin.raise(plan).await;
-    let mut servers = raised.map_err(Failure::environment)?;
-    let ran = at_servers(plan, under, &mut servers, folder, session, progress).await;
-    for left in servers.stop().await {
-        // Nobody may listen any more, which is no reason to panic.
-        let _ = writeln!(anstream::stderr(), "warning: {left}");
-    }
-    ran
-}
-
-async fn at_servers(
-    plan: &Plan,
-    under: &Under<'_>,
-    servers: &mut Servers,
-    folder: &Path,
-    session: &Session,
-    progress: &mut Progress,
-) -> Result<(Trial, Judgement), Failure> {
-    let reach = servers.reach();
-    let keys = reach.key_names(&plan.workload);
-    let header = header(plan, under.origin, keys, session.history);
+    let prefix = under.origin.prefix(plan);
+    let header = header(plan, under.origin, &prefix, session.history);
     let sink = Sink {
         writer: Writer::create(
             &folder.join(session.history.file()),
@@ -192,51 +173,90 @@ async fn at_servers(
         summary: Summary::default(),
         violations: progress.violations(),
     };
-    let redis = reach.servers().into_iter().next();
-    let opened = (under.database.open(plan, folder, redis, reach.prefix())).await;
-    let opened = opened.map_err(Failure::environment)?;
-    let (recorder, drain) = recorder::start(Clock::start(), sink, Sink::take);
-    let interrupt = session.interrupt.clone();
-    let running = run::run(plan, servers, opened.store(), recorder, interrupt);
-    let ran = while_showing(running, progress).await;
-    let sink = drain.close();
-    let ledger = opened.keep(folder).await;
-    let closed = opened.close().await;
-    let log = servers.log();
-    // A user's servers have told us none.
-    let keep_log = || match log.is_empty() {
-        true => Ok(()),
-        false => write(&folder.join(SERVER_LOG), &log),
+    let raised = under.origin.raise(plan, &prefix).await;
+    let mut servers = raised.map_err(Failure::environment)?;
+    let at = At {
+        plan,
+        folder,
+        sink,
+        database: under.database,
     };
-    if let Err(why) = ran {
-        keep_log()?;
-        return Err(Failure::environment(why));
+    let ran = at.run(&mut servers, session, progress).await;
+    for left in servers.stop().await {
+        // Nobody may listen any more, which is no reason to panic.
+        let _ = writeln!(anstream::stderr(), "warning: {left}");
     }
-    sink.writer.finish().map_err(Failure::environment)?;
-    let ledger = match (ledger, closed) {
-        (Ok(ledger), Ok(())) => ledger,
-        (Err(why), _) | (_, Err(why)) => {
+    ran
+}
+
+/// One trial, when its servers are there.
+struct At<'a> {
+    plan: &'a Plan,
+    folder: &'a Path,
+    sink: Sink,
+    database: &'a Database,
+}
+
+impl At<'_> {
+    async fn run(
+        self,
+        servers: &mut Servers,
+        session: &Session,
+        progress: &mut Progress,
+    ) -> Result<(Trial, Judgement), Failure> {
+        let At {
+            plan,
+            folder,
+            sink,
+            database,
+        } = self;
+        let reach = servers.reach();
+        let redis = reach.servers().into_iter().next();
+        let opened = (database.open(plan, folder, redis, reach.prefix())).await;
+        let opened = opened.map_err(Failure::environment)?;
+        let (recorder, drain) = recorder::start(Clock::start(), sink, Sink::take);
+        let interrupt = session.interrupt.clone();
+        let running = run::run(plan, servers, opened.store(), recorder, interrupt);
+        let ran = while_showing(running, progress).await;
+        let sink = drain.close();
+        let ledger = opened.keep(folder).await;
+        let closed = opened.close().await;
+        let log = servers.log();
+        // A user's servers have told us none.
+        let keep_log = || match log.is_empty() {
+            true => Ok(()),
+            false => write(&folder.join(SERVER_LOG), &log),
+        };
+        if let Err(why) = ran {
             keep_log()?;
             return Err(Failure::environment(why));
         }
-    };
-    let (trial, judgement) = judge(plan, folder, sink.judge, ledger, &sink.summary);
-    let hgrm = hgrm::render(&sink.summary.lock_wait);
-    write(&folder.join("latency.hgrm"), &hgrm)?;
-    if judgement.lock.and(judgement.business) != Verdict::Pass {
-        keep_log()?;
+        sink.writer.finish().map_err(Failure::environment)?;
+        let ledger = match (ledger, closed) {
+            (Ok(ledger), Ok(())) => ledger,
+            (Err(why), _) | (_, Err(why)) => {
+                keep_log()?;
+                return Err(Failure::environment(why));
+            }
+        };
+        let (trial, judgement) = judge(plan, folder, sink.judge, ledger, &sink.summary);
+        let hgrm = hgrm::render(&sink.summary.lock_wait);
+        write(&folder.join("latency.hgrm"), &hgrm)?;
+        if judgement.lock.and(judgement.business) != Verdict::Pass {
+            keep_log()?;
+        }
+        Ok((trial, judgement))
     }
-    Ok((trial, judgement))
 }
 
 /// The first line of a trial's history.
-fn header<'a>(plan: &'a Plan, origin: &Origin, keys: Vec<String>, kept: Kept) -> Header<&'a Plan> {
+fn header<'a>(plan: &'a Plan, origin: &Origin, prefix: &str, kept: Kept) -> Header<&'a Plan> {
     let items = 0..workload::items(&plan.workload);
     Header {
         schema_version: SCHEMA_VERSION,
         kept,
         server: origin.version().to_owned(),
-        keys,
+        keys: workload::key_names(&plan.workload, prefix),
         items: items
             .map(|item| workload::item_name(&plan.workload, item))
             .collect(),

@@ -320,8 +320,8 @@ mod tests {
 
     #[test]
     fn a_window_keeps_what_lies_around_a_finding_and_tells_what_it_leaves_out() {
-        let around = (7..=13).map(event);
-        let mut expected = vec![left_out(7, 7)];
+        let around = (6..=13).map(event);
+        let mut expected = vec![left_out(6, 6)];
         expected.extend(around);
         expected.push(left_out(19, 6));
         assert_eq!(written(Kept::Window, 20, &[10]), expected);

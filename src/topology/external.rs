@@ -162,18 +162,22 @@ impl Outside {
         &self.version
     }
 
+    /// What the names of all keys of a trial begin with; no other one has it.
+    pub(super) fn prefix(&self, seed: u64) -> String {
+        format!("{}{}:", self.prefix, own_name(seed))
+    }
+
     /// Has one trial in, when the one before has left.
-    pub(super) async fn raise(&self, plan: &Plan) -> Result<Servers, StartError> {
+    pub(super) async fn raise(&self, plan: &Plan, prefix: &str) -> Result<Servers, StartError> {
         let turn = Arc::clone(&self.turn).acquire_owned().await.ok();
         // Each worker's socket, and the two of a link.
         let each = if plan.needs_link() { 3 } else { 1 };
         raise_open_file_limit(plan.connections() * plan.topology.nodes() * each)
             .map_err(StartError::OpenFiles)?;
-        let prefix = format!("{}{}:", self.prefix, own_name(plan.seed));
         let hosts = &self.hosts[..self.hosts.len().min(plan.topology.nodes() as usize)];
         let (mut nodes, mut servers, mut untold) = (Vec::new(), Vec::new(), None);
         for host in hosts {
-            let why = self.untold(host, &prefix).await;
+            let why = self.untold(host, prefix).await;
             untold = untold.or(why.map(|why| format!("{}: {why}", host.seen.place)));
             let link = match plan.needs_link() {
                 true => Some(Link::start(host.seen.own).await.map_err(StartError::Link)?),
@@ -190,7 +194,7 @@ impl Outside {
             servers.push(host.seen.server.clone());
         }
         let stay = Arc::new(Stay {
-            prefix,
+            prefix: prefix.to_owned(),
             untold,
             servers,
         });

@@ -33,17 +33,25 @@ impl Origin {
         }
     }
 
-    /// The servers of one trial.
+    /// What the names of all keys of a trial are to begin with: nothing on servers of its own.
+    pub fn prefix(&self, plan: &Plan) -> String {
+        match self {
+            Origin::Own(_) => String::new(),
+            Origin::External(outside) => outside.prefix(plan.seed),
+        }
+    }
+
+    /// The servers of one trial, whose keys there begin with a prefix.
     ///
     /// To be called on a thread that lives as long as the driver: on Linux the kernel ends a server
     /// when the thread that started it ends.
-    pub async fn raise(&self, plan: &Plan) -> Result<Servers, StartError> {
+    pub async fn raise(&self, plan: &Plan, prefix: &str) -> Result<Servers, StartError> {
         match self {
             Origin::Own(binary) => {
                 let (workers, links) = (plan.connections(), plan.needs_link());
                 Servers::raise(binary, plan.topology, workers, links).await
             }
-            Origin::External(outside) => outside.raise(plan).await,
+            Origin::External(outside) => outside.raise(plan, prefix).await,
         }
     }
 }

@@ -118,9 +118,7 @@ impl Reach {
 
     /// The names of the locks' keys.
     pub fn key_names(&self, workload: &Workload) -> Vec<String> {
-        let keys = 0..workload::keys(workload);
-        let name = |key| format!("{}{}", self.prefix(), workload::key_name(workload, key));
-        keys.map(name).collect()
+        workload::key_names(workload, self.prefix())
     }
 
     /// The name of a key that is nobody's, to try a write on.

@@ -149,3 +149,10 @@ pub fn key_name(workload: &Workload, key: u32) -> String {
     };
     format!("{purpose}:{}", item_name(workload, key))
 }
+
+/// The names of all locks' keys, which begin with a prefix.
+pub fn key_names(workload: &Workload, prefix: &str) -> Vec<String> {
+    let keys = 0..keys(workload);
+    keys.map(|key| format!("{prefix}{}", key_name(workload, key)))
+        .collect()
+}
