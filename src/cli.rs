@@ -2,10 +2,12 @@
 
 mod flags;
 mod help;
+mod soak;
 
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -156,6 +158,9 @@ enum Command {
         #[command(flatten)]
         results: ExperimentFlags,
     },
+    /// One long run under load, checked while it goes on: `-c 200 -n 100k`, as with hey
+    #[command(after_help = help::SOAK)]
+    Soak(Box<soak::SoakArgs>),
     /// Judge a stored run again, from its history and ledger, without Redis
     #[command(after_help = help::CHECK)]
     Check {
@@ -198,6 +203,9 @@ enum Command {
     },
 }
 
+/// How often a soak leaves the report of the moment.
+const ROLLING: Duration = Duration::from_secs(60);
+
 /// The same locks, each once.
 fn distinct(locks: Vec<String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
@@ -221,6 +229,8 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             out,
             json: documents.json,
             junit: documents.junit,
+            metrics: None,
+            rolling: ROLLING,
             progress: true,
             interrupt: interrupt.clone(),
         })
@@ -325,6 +335,14 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             let session = session(out, documents)?;
             let flags = plan.overrides(store_url.as_ref())?;
             app::granularity(&scenario, &distinct(locks), &flags, &session).await
+        }
+        Command::Soak(args) => {
+            let flags = args.overrides(store_url.as_ref())?;
+            let session = Session {
+                rolling: args.rolling_report,
+                ..session(args.results.out, args.results.documents)?
+            };
+            app::soak(&args.scenario, args.metrics, &flags, &session).await
         }
         Command::Check { stored, documents } => {
             app::check(&stored, &session(PathBuf::new(), documents)?)

@@ -8,7 +8,7 @@ use super::trial::{HISTORY, judge, merge};
 use crate::check::{Judge, Judgement};
 use crate::history::file::{self, Header};
 use crate::plan::Plan;
-use crate::report::{Report, Trial, terminal};
+use crate::report::{Report, Trial, soak};
 use crate::store::stored_ledger;
 use crate::summary::Summary;
 use crate::verdict::Exit;
@@ -35,7 +35,7 @@ pub fn check(stored: &Path, session: &Session) -> Result<Exit, Failure> {
     }
     let reports: Vec<Report> = groups.into_iter().map(Group::merge).collect();
     for report in &reports {
-        session.say(&terminal::summary(report));
+        session.say(&soak::summary(report));
     }
     conclude(&reports, session)
 }
@@ -79,7 +79,7 @@ fn again(history: &Path) -> Result<(Header<Plan>, Trial, Judgement), Failure> {
     let folder = history.parent().unwrap_or(Path::new("."));
     let (header, events) = file::read::<Plan>(history).map_err(Failure::usage)?;
     let mut judged = Judge::new(&header.plan, header.keys.len());
-    let mut summary = Summary::default();
+    let mut summary = Summary::new(&header.plan);
     for event in events {
         let event = event.map_err(Failure::usage)?;
         judged.event(&event);

@@ -7,7 +7,7 @@ use super::run::conclude;
 use super::session::{Failure, Session, stored_files};
 use super::trial::{PLAN, conduct, new_folder};
 use crate::plan::{Plan, SCHEMA_VERSION};
-use crate::report::terminal;
+use crate::report::soak;
 use crate::verdict::Exit;
 
 /// Runs the plan that is stored in a run's folder (or a plan file) again.
@@ -20,7 +20,7 @@ pub async fn replay(stored: &Path, session: &Session) -> Result<Exit, Failure> {
     for group in plans.chunk_by(|one, next| one.lock == next.lock) {
         let folder = new_folder(&session.out, &group[0].scenario, group[0].seed)?;
         let report = conduct(group, &binary, &folder, session).await?;
-        session.say(&terminal::summary(&report));
+        session.say(&soak::summary(&report));
         reports.push(report);
         if session.interrupted().is_some() {
             break;

@@ -34,7 +34,7 @@ pub(super) struct PlanFlags {
     #[arg(short = 'z', long = "duration", value_name = "DURATION", value_parser = duration)]
     pub(super) duration: Option<Duration>,
     /// The store, instead of the scenario's own
-    #[arg(long, value_name = "sqlite|postgres|redis")]
+    #[arg(long, value_name = "sqlite|postgres|redis|memory")]
     pub(super) store: Option<StoreFlag>,
     /// A mistake around the lock (`oversold list mistakes`)
     #[arg(long, value_name = "MISTAKE", value_parser = mistake)]
@@ -81,6 +81,7 @@ pub(super) enum StoreFlag {
     Sqlite,
     Postgres,
     Redis,
+    Memory,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -133,20 +134,32 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-impl PlanFlags {
-    /// What is overridden, where a store was named by its URL, too.
-    pub(super) fn overrides(self, named: Option<&StoreUrl>) -> Result<Overrides, Failure> {
-        let store = self.store.map(|flag| match flag {
+impl StoreFlag {
+    /// The store that was chosen, by its word or by a URL.
+    pub(super) fn chosen(
+        flag: Option<StoreFlag>,
+        named: Option<&StoreUrl>,
+    ) -> Result<Option<Store>, Failure> {
+        let store = flag.map(|flag| match flag {
             StoreFlag::Sqlite => Store::Sqlite,
             StoreFlag::Postgres => Store::Postgres,
             StoreFlag::Redis => Store::Redis,
+            StoreFlag::Memory => Store::Memory,
         });
         let store = store.or(named.map(|_| Store::Postgres));
-        if named.is_some() && store != Some(Store::Postgres) {
-            return Err(Failure::usage(
+        match named.is_some() && store != Some(Store::Postgres) {
+            true => Err(Failure::usage(
                 "`--store-url` names a PostgreSQL: leave it out, or use `--store postgres`",
-            ));
+            )),
+            false => Ok(store),
         }
+    }
+}
+
+impl PlanFlags {
+    /// What is overridden, where a store was named by its URL, too.
+    pub(super) fn overrides(self, named: Option<&StoreUrl>) -> Result<Overrides, Failure> {
+        let store = StoreFlag::chosen(self.store, named)?;
         Ok(Overrides {
             seed: self.seed,
             trials: self.trials,

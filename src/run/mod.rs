@@ -7,6 +7,7 @@ mod instance;
 pub mod lag;
 mod load;
 mod operation;
+mod pace;
 mod section;
 mod waiting;
 mod worker;

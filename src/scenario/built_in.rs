@@ -56,6 +56,7 @@ pub static ALL: &[BuiltIn] = built_in![
     "release-by-other",
     "reply-lost",
     "restart-empty",
+    "soak",
     "ttl-sweep",
     "wake-up",
 ];
