@@ -3,10 +3,12 @@
 mod external;
 mod flags;
 mod help;
+mod soak;
 
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -162,6 +164,9 @@ enum Command {
         #[command(flatten)]
         results: ExperimentFlags,
     },
+    /// One long run under load, checked while it goes on: `-c 200 -n 100k`, as with hey
+    #[command(after_help = help::SOAK)]
+    Soak(Box<soak::SoakArgs>),
     /// Judge a stored run again, from its history and ledger, without Redis
     #[command(after_help = help::CHECK)]
     Check {
@@ -209,6 +214,9 @@ enum Command {
     },
 }
 
+/// How often a soak leaves the report of the moment.
+const ROLLING: Duration = Duration::from_secs(60);
+
 /// The same locks, each once.
 fn distinct(locks: Vec<String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
@@ -236,6 +244,8 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             json: documents.json,
             junit: documents.junit,
             history: Kept::default(),
+            metrics: None,
+            rolling: ROLLING,
             progress: true,
             interrupt: interrupt.clone(),
         })
@@ -258,7 +268,7 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
                 ..overrides(plan)?
             };
             let session = Session {
-                history: results.history,
+                history: results.history.unwrap_or_default(),
                 ..session(results.out, results.documents)?
             };
             app::run(&scenarios, &flags, &session).await
@@ -270,7 +280,7 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             results,
         } => {
             let session = Session {
-                history: results.history,
+                history: results.history.unwrap_or_default(),
                 ..session(results.out, results.documents)?
             };
             let flags = overrides(plan)?;
@@ -285,7 +295,7 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             results,
         } => {
             let session = Session {
-                history: results.history,
+                history: results.history.unwrap_or_default(),
                 ..session(results.out, results.documents)?
             };
             let flags = overrides(plan)?;
@@ -359,12 +369,21 @@ pub async fn run(cli: Cli, interrupt: watch::Receiver<Option<Signal>>) -> Result
             let flags = overrides(plan)?;
             app::granularity(&scenario, &distinct(locks), &flags, &session).await
         }
+        Command::Soak(args) => {
+            let flags = args.overrides(store_url.as_ref(), external.as_ref())?;
+            let session = Session {
+                history: args.results.history.unwrap_or(Kept::Window),
+                rolling: args.rolling_report,
+                ..session(args.results.out, args.results.documents)?
+            };
+            app::soak(&args.scenario, args.metrics, &flags, &session).await
+        }
         Command::Check { stored, documents } => {
             app::check(&stored, &session(PathBuf::new(), documents)?)
         }
         Command::Replay { stored, results } => {
             let session = Session {
-                history: results.history,
+                history: results.history.unwrap_or_default(),
                 ..session(results.out, results.documents)?
             };
             app::replay(&stored, &session).await

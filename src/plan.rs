@@ -2,6 +2,10 @@
 //! own time. Equal scenarios, flags and seeds give equal plans; a stored plan can be run again.
 
 mod external;
+mod soak;
+
+pub use external::ExternalShape;
+pub use soak::{Pace, Soak, SoakFlags};
 
 use std::time::Duration;
 
@@ -11,11 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::clock::nanos;
 use crate::scenario::{
     Acknowledged, At, Dist, Expect, Fault, Guard, How, Load, Means, Mistake, Moment, Repeat,
-    Scenario, Store, Topology, Wait, Workload,
+    Scenario, Store, Threshold, Topology, Wait, Workload,
 };
 use crate::seed::Seed;
-
-pub use external::ExternalShape;
 
 /// The version of `plan.json`.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -57,6 +59,12 @@ pub struct Plan {
     pub faults: Vec<Fault>,
     /// What is expected of this lock.
     pub expect: Expect,
+    /// What is demanded of what is measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<Threshold>,
+    /// What it has beyond a trial if it is a soak.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soak: Option<Soak>,
 }
 
 /// Which lock, and its parameters.
@@ -102,6 +110,8 @@ pub struct Overrides {
     pub store: Option<Store>,
     /// `--url`
     pub external: Option<ExternalShape>,
+    /// What `oversold soak` asks for.
+    pub soak: Option<SoakFlags>,
 }
 
 impl Overrides {
@@ -127,14 +137,23 @@ impl Plan {
         let scaled = |duration: Duration| scaled(nanos(duration), scale);
         let workers = flags.workers.unwrap_or(scenario.load.workers);
         let duration = flags.duration.map_or(scenario.load.duration_ns, nanos);
-        let load = Load {
+        let soak = flags.soak.as_ref();
+        let instances = soak.and_then(|soak| soak.instances);
+        let mut load = Load {
             workers,
             // Fewer workers than instances would leave instances with nobody in them.
-            instances: scenario.load.instances.min(workers),
+            instances: instances.unwrap_or(scenario.load.instances).min(workers),
             operations: flags.operations.or(scenario.load.operations),
             duration_ns: scaled(Duration::from_nanos(duration)),
             think: scenario.load.think.scaled(scale),
+            stages: scenario.load.stages.clone(),
         };
+        if let Some(soak) = soak {
+            soak.change(&mut load, flags.operations);
+        }
+        let keys = soak.and_then(|soak| scenario.workload.with_keys(soak.keys?));
+        let workload = keys.as_ref().unwrap_or(&scenario.workload);
+        let section = soak.and_then(|soak| soak.section.clone());
         let ttl_ns = whole_milliseconds(scaled(scenario.ttl));
         let response_timeout_ns = match scenario.response_timeout {
             Some(timeout) => scaled(timeout),
@@ -148,8 +167,8 @@ impl Plan {
             seed,
             time_scale: scale,
             topology: scenario.topology,
-            workload: scaled_workload(&scenario.workload, scale),
-            section: scenario.section.scaled(scale),
+            workload: scaled_workload(workload, scale),
+            section: section.unwrap_or_else(|| scenario.section.scaled(scale)),
             heeds_lost_lease: scenario.heeds_lost_lease,
             lock: LockPlan {
                 kind: lock.to_owned(),
@@ -166,6 +185,11 @@ impl Plan {
             expect: (flags.expect.clone())
                 .or_else(|| named.cloned())
                 .unwrap_or(Expect::Pass),
+            thresholds: match soak {
+                Some(soak) => [&scenario.thresholds[..], &soak.thresholds].concat(),
+                None => scenario.thresholds.clone(),
+            },
+            soak: soak.map(SoakFlags::soak),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Shows that work goes on: a bar to a person at a terminal, a line now and then to a log. All of
 //! it goes to stderr.
 
+pub mod board;
+
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

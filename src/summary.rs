@@ -1,207 +1,346 @@
 //! What a trial did in numbers: operations by outcome, and how long they took. A fold over the
 //! history, so a stored history gives the same numbers again.
 
-use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
+mod errors;
+mod latencies;
+mod open;
+mod outages;
+mod outcomes;
+mod starts;
+mod vacancy;
 
-use hdrhistogram::Histogram;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+pub use errors::{ErrorKind, Errors};
+pub use latencies::{Latencies, Part, Quantiles, quantiles, supported};
+pub use outages::{Outage, Silence};
+pub use outcomes::{Counts, Outcomes};
+pub use starts::{IN_TIME, Starts};
+pub use vacancy::Vacancy;
+
+use std::time::Duration;
 
 use crate::clock::{Time, nanos};
 use crate::history::OpId;
-use crate::history::event::{Event, Kind};
-
-/// Operations by outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Counts {
-    /// Operations begun.
-    pub operations: u64,
-    /// Attempts to acquire.
-    pub attempts: u64,
-    /// Attempts granted.
-    pub granted: u64,
-    /// Attempts refused because another held the lock.
-    pub denied: u64,
-    /// Attempts that failed and changed nothing.
-    pub failed: u64,
-    /// Attempts that may have been applied.
-    pub unknown: u64,
-    /// Operations that ended without the lock.
-    pub gave_up: u64,
-    /// Leases extended.
-    pub renewed: u64,
-    /// Releases answered.
-    pub released: u64,
-}
-
-/// Quantiles of one latency, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Quantiles {
-    /// How many were measured.
-    pub count: u64,
-    /// The median.
-    pub p50_ns: u64,
-    /// The 99th percentile.
-    pub p99_ns: u64,
-    /// The longest.
-    pub max_ns: u64,
-}
-
-/// How long nobody was in a section, from the first entry to the last end of one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Vacancy {
-    /// In all, in nanoseconds.
-    pub total_ns: u64,
-    /// At a time, in nanoseconds.
-    pub longest_ns: u64,
-}
+use crate::history::event::{Effect, Event, Kind, Release};
+use crate::plan::Plan;
+use crate::scenario::pace::Schedule;
+use open::{Open, Opened};
+use outages::Outages;
+use outcomes::{Answer, Fate};
+use starts::Planned;
+use vacancy::Sections;
 
 /// The fold.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Summary {
     /// Operations by outcome.
     pub counts: Counts,
-    open: HashMap<OpId, Open>,
-    /// From the beginning of an operation to its grant.
-    pub lock_wait: Histogram<u64>,
-    /// From the entry to the end of a section.
-    pub section: Histogram<u64>,
-    /// From a release to its answer.
-    pub release: Histogram<u64>,
+    /// How long things took, the warm-up left out.
+    pub latencies: Latencies,
+    /// The same since the last interval was taken, where intervals are kept.
+    interval: Option<Latencies>,
+    /// Errors by kind.
+    pub errors: Errors,
+    outcomes: Outcomes,
+    open: Opened,
+    outages: Outages,
+    planned: Option<Planned>,
+    warm_up: Duration,
+    /// Of the operations that began after the warm-up: how many were completed.
+    measured: u64,
+    /// How long workers were at operations, together.
+    busy_ns: u64,
+    held_ns: u64,
+    waiting: u64,
     first: Option<Time>,
     last: Time,
+    now: Time,
     last_arrival: Time,
-    inside: BTreeSet<OpId>,
-    /// Since when nobody is in a section; absent while somebody is, and before anybody was.
-    vacant_since: Option<Time>,
-    vacancy: Vacancy,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Open {
-    instance: u32,
-    arrived: Time,
-    entered: Time,
-    releasing: Option<Time>,
-}
-
-impl Default for Summary {
-    fn default() -> Summary {
-        Summary {
-            counts: Counts::default(),
-            open: HashMap::new(),
-            lock_wait: histogram(),
-            section: histogram(),
-            release: histogram(),
-            first: None,
-            last: Time::default(),
-            last_arrival: Time::default(),
-            inside: BTreeSet::new(),
-            vacant_since: None,
-            vacancy: Vacancy::default(),
-        }
-    }
-}
-
-/// Three significant digits, up to a day.
-fn histogram() -> Histogram<u64> {
-    let day = nanos(Duration::from_secs(24 * 60 * 60));
-    Histogram::new_with_bounds(1, day, 3).unwrap_or_else(|_| {
-        unreachable!("1 ns to a day at 3 digits are bounds that a histogram can have")
-    })
+    sections: Sections,
 }
 
 impl Summary {
+    /// The summary of a plan's run.
+    pub fn new(plan: &Plan) -> Summary {
+        let schedule = Schedule::new(&plan.load.stages);
+        Summary {
+            warm_up: plan.warm_up(),
+            planned: schedule.map(|schedule| Planned::new(schedule, plan.load.operations)),
+            ..Summary::default()
+        }
+    }
+
+    /// Keeps latencies by interval, too.
+    pub fn by_interval(self) -> Summary {
+        Summary {
+            interval: Some(Latencies::default()),
+            ..self
+        }
+    }
+
+    /// The latencies since the last time this was asked, if they are kept. To be cleared then.
+    pub fn interval(&mut self) -> Option<&mut Latencies> {
+        self.interval.as_mut()
+    }
+
     /// Takes in an event.
     pub fn event(&mut self, event: &Event) {
         let at = event.at_ns;
-        let counts = &mut self.counts;
+        self.now = at;
         match &event.event {
-            Kind::Arrived { op, instance, .. } => {
-                counts.operations += 1;
-                self.first.get_or_insert(at);
-                self.last_arrival = at;
-                let open = Open {
-                    instance: *instance,
-                    arrived: at,
-                    ..Open::default()
-                };
-                self.open.insert(*op, open);
+            Kind::Arrived {
+                op,
+                instance,
+                worker,
+                planned_ns,
+                ..
+            } => self.arrived(*op, *instance, *worker, *planned_ns, at),
+            Kind::Asked { op } => {
+                self.counts.attempts += 1;
+                self.outages.asked(at);
+                self.open.with(*op, |open| open.asking = true);
             }
-            Kind::Asked { .. } => counts.attempts += 1,
-            Kind::Granted { op, .. } => {
-                counts.granted += 1;
-                if let Some(open) = self.open.get(op) {
-                    self.lock_wait.saturating_record(at.0 - open.arrived.0);
-                }
+            Kind::Granted { op, .. } => self.granted(*op, at),
+            Kind::Denied { op } => {
+                self.counts.denied += 1;
+                self.outages.answered(at);
+                self.open.with(*op, |open| open.answered(Answer::Denied));
             }
-            Kind::Denied { .. } => counts.denied += 1,
-            Kind::AcquireFailed { .. } => counts.failed += 1,
-            Kind::AcquireUnknown { .. } => counts.unknown += 1,
-            Kind::GaveUp { op, .. } => {
-                counts.gave_up += 1;
-                self.open.remove(op);
+            Kind::AcquireFailed { op, error } => {
+                self.counts.failed += 1;
+                self.erred(*op, Answer::Failed, error);
+            }
+            Kind::AcquireUnknown { op, error } => {
+                self.counts.unknown += 1;
+                self.erred(*op, Answer::Unknown, error);
+            }
+            Kind::GaveUp { op, why } => {
+                self.counts.gave_up += 1;
                 self.last = at;
+                if let Some(open) = self.open.close(*op) {
+                    self.waiting -= u64::from(!open.granted);
+                    self.outcomes.gave_up(*why, open.last);
+                    self.ended(&open, at);
+                }
             }
             Kind::Entered { op } => {
-                if let Some(open) = self.open.get_mut(op) {
-                    open.entered = at;
+                self.open.with(*op, |open| open.entered = at);
+                self.sections.enter(*op, at);
+            }
+            Kind::Wrote { op, effect, .. } => {
+                if let Effect::Written { rows, .. } = effect {
+                    self.outcomes.rows += u64::from(*rows);
                 }
-                self.enter(*op, at);
+                self.open.with(*op, |open| open.fate = Fate::of(effect));
+            }
+            Kind::StoreFailed { op, error } => {
+                self.errors.add("store", true, error);
+                self.open.with(*op, |open| open.fate = Fate::StoreFailed);
             }
             Kind::Left { op } => {
-                if let Some(open) = self.open.get(op) {
-                    self.section.saturating_record(at.0 - open.entered.0);
+                if let Some(open) = self.open.get(*op).copied() {
+                    let took = at.since(open.entered);
+                    self.held_ns += nanos(took);
+                    self.record(Part::Section, &open, took);
                 }
-                self.leave(at, |inside| inside == *op);
+                self.sections.leave(at, |inside| inside == *op);
             }
-            // Who died in his section acts no more, though he never left it.
-            Kind::Crashed { instance } => {
-                let open = std::mem::take(&mut self.open);
-                let of = |op: OpId| open.get(&op).map(|open| open.instance);
-                self.leave(at, |op| of(op) == Some(*instance));
-                self.open = open;
-            }
-            Kind::Renewed { .. } => counts.renewed += 1,
+            Kind::Crashed { instance } => self.crashed(*instance, at),
+            Kind::Renewed { .. } => self.counts.renewed += 1,
+            Kind::RenewalFailed { error, .. } => self.errors.add("renewal", true, error),
             Kind::ReleaseAsked { op } => {
-                if let Some(open) = self.open.get_mut(op) {
+                self.open.with(*op, |open| {
                     open.releasing.get_or_insert(at);
+                });
+            }
+            Kind::Released { op, outcome } => self.released(*op, outcome, at),
+            Kind::Done { op } => {
+                if let Some(open) = self.open.close(*op) {
+                    self.done(&open, at);
                 }
             }
-            Kind::Released { op, .. } => {
-                counts.released += 1;
-                self.last = at;
-                if let Some(open) = self.open.remove(op) {
-                    let asked = open.releasing.unwrap_or(at);
-                    self.release.saturating_record(at.0 - asked.0);
+            Kind::Thawed { .. } => self.outages.excused(at),
+            Kind::DriverLag {
+                late_ns,
+                instance: None,
+            } => self.outages.lagged(at, *late_ns),
+            Kind::Draining { .. } => {
+                if let Some(planned) = &mut self.planned {
+                    planned.stopped(at);
                 }
             }
             _ => {}
         }
     }
 
-    fn enter(&mut self, op: OpId, at: Time) {
-        self.inside.insert(op);
-        if let Some(since) = self.vacant_since.take() {
-            let vacant = at.0 - since.0;
-            self.vacancy.total_ns += vacant;
-            self.vacancy.longest_ns = self.vacancy.longest_ns.max(vacant);
+    fn arrived(&mut self, op: OpId, instance: u32, worker: u32, planned: Option<Time>, at: Time) {
+        self.counts.operations += 1;
+        self.outcomes.issued += 1;
+        self.waiting += 1;
+        let began = planned.unwrap_or(at);
+        self.first.get_or_insert(began.min(at));
+        self.last_arrival = at;
+        if let (Some(fold), Some(planned)) = (&mut self.planned, planned) {
+            fold.began(op, worker, planned, at);
+        }
+        let open = Open {
+            measured: began >= self.measured_from(),
+            ..Open::new(instance, worker, began, at)
+        };
+        self.open.begin(op, open);
+    }
+
+    fn granted(&mut self, op: OpId, at: Time) {
+        self.counts.granted += 1;
+        self.outages.answered(at);
+        let mut first = None;
+        self.open.with(op, |open| {
+            open.asking = false;
+            first = (!open.granted).then_some(*open);
+            open.granted = true;
+        });
+        // A nested acquire is granted once more; its operation has waited once.
+        if let Some(open) = first {
+            self.waiting -= 1;
+            self.record(Part::Acquire, &open, at.since(open.planned));
+            self.record(Part::AcquireService, &open, at.since(open.arrived));
         }
     }
 
-    fn leave(&mut self, at: Time, who: impl Fn(OpId) -> bool) {
-        let before = self.inside.len();
-        self.inside.retain(|op| !who(*op));
-        if self.inside.is_empty() && before > 0 {
-            self.vacant_since = Some(at);
+    fn erred(&mut self, op: OpId, answer: Answer, error: &str) {
+        self.outages.erred();
+        self.errors.add("acquire", answer == Answer::Unknown, error);
+        self.open.with(op, |open| open.answered(answer));
+    }
+
+    fn released(&mut self, op: OpId, outcome: &Release, at: Time) {
+        self.counts.released += 1;
+        self.last = at;
+        match outcome {
+            Release::Failed(error) => self.errors.add("release", false, error),
+            Release::Unknown(error) => self.errors.add("release", true, error),
+            _ => {}
+        }
+        let Some(open) = self.open.get(op).copied().filter(|open| !open.released) else {
+            return;
+        };
+        self.open.with(op, |open| open.released = true);
+        let asked = open.releasing.unwrap_or(at);
+        self.record(Part::Release, &open, at.since(asked));
+    }
+
+    fn done(&mut self, open: &Open, at: Time) {
+        self.waiting -= u64::from(!open.granted);
+        self.outcomes.held(open.fate);
+        self.measured += u64::from(open.measured && open.fate == Fate::Landed);
+        self.ended(open, at);
+    }
+
+    /// Its worker is free again.
+    fn ended(&mut self, open: &Open, at: Time) {
+        self.busy_ns += nanos(at.since(open.arrived));
+        if let Some(planned) = &mut self.planned {
+            planned.ended(open.worker, at);
         }
     }
 
-    /// How long nobody was in a section. A vacancy counts when the next one enters: what comes
-    /// after the last section is the run's end.
+    /// Who died in his section acts no more, though he never left it.
+    fn crashed(&mut self, instance: u32, at: Time) {
+        let dead = self.open.close_all_of(instance);
+        for (_, open) in &dead {
+            self.waiting -= u64::from(!open.granted);
+            self.outcomes.unfinished += 1;
+            if open.asking {
+                self.outages.forgotten();
+            }
+        }
+        let of_dead = |op| dead.iter().any(|(dead, _)| *dead == op);
+        self.sections.leave(at, of_dead);
+    }
+
+    fn record(&mut self, part: Part, open: &Open, took: Duration) {
+        if open.measured {
+            self.latencies.record(part, took);
+            if let Some(interval) = &mut self.interval {
+                interval.record(part, took);
+            }
+        }
+    }
+
+    /// How long nobody was in a section.
     pub fn vacancy(&self) -> Vacancy {
-        self.vacancy
+        self.sections.vacancy()
+    }
+
+    /// How operations came to their ends. Those that have come to none are unfinished.
+    pub fn outcomes(&self) -> Outcomes {
+        let mut outcomes = self.outcomes;
+        for open in self.open.all() {
+            match open.released {
+                // What a mistake leaves behind of it is not the operation.
+                true => outcomes.held(open.fate),
+                false => outcomes.unfinished += 1,
+            }
+        }
+        outcomes
+    }
+
+    /// The same of those that have come to their ends: the numbers only grow.
+    pub fn ended_so_far(&self) -> Outcomes {
+        self.outcomes
+    }
+
+    /// What became of planned starts, where there are some.
+    pub fn starts(&self) -> Option<Starts> {
+        self.planned.as_ref().map(Planned::starts)
+    }
+
+    /// When nobody was answered.
+    pub fn silence(&self) -> Silence {
+        self.outages.by(self.last)
+    }
+
+    /// For how long somebody has asked by now, and nobody was answered.
+    pub fn silent_for(&self, now: Time) -> Duration {
+        self.outages.lasting(now)
+    }
+
+    /// How many operations wait for the lock now.
+    pub fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// The time of the last event.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// When the first operation began, if one has.
+    pub fn began(&self) -> Option<Time> {
+        self.first
+    }
+
+    /// The share of the time in which the workers were at operations.
+    pub fn busy_share(&self, workers: u32) -> f64 {
+        share(self.busy_ns, self.elapsed(), workers)
+    }
+
+    /// The share of the time in which the keys were in somebody's section.
+    pub fn held_share(&self, keys: u32) -> f64 {
+        share(self.held_ns, self.elapsed(), keys)
+    }
+
+    fn measured_from(&self) -> Time {
+        self.first.unwrap_or_default().plus(self.warm_up)
+    }
+
+    /// How long the warm-up has been over.
+    pub fn measured_for(&self) -> Duration {
+        self.last.since(self.measured_from())
+    }
+
+    /// Operations completed a second, of those that began after the warm-up.
+    pub fn completed_per_second(&self) -> f64 {
+        a_second(self.measured, self.measured_for())
     }
 
     /// Operations begun a second, while operations were issued.
@@ -229,83 +368,10 @@ fn a_second(n: u64, time: Duration) -> f64 {
     }
 }
 
-/// The quantiles of a histogram.
-pub fn quantiles(histogram: &Histogram<u64>) -> Quantiles {
-    Quantiles {
-        count: histogram.len(),
-        p50_ns: histogram.value_at_quantile(0.5),
-        p99_ns: histogram.value_at_quantile(0.99),
-        max_ns: histogram.max(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn told(events: impl IntoIterator<Item = (u64, Kind)>) -> Vacancy {
-        let mut summary = Summary::default();
-        for (at, event) in events {
-            let at_ns = Time(at);
-            summary.event(&Event { at_ns, event });
-        }
-        summary.vacancy()
-    }
-
-    fn arrived(op: OpId) -> Kind {
-        let instance = op as u32;
-        Kind::Arrived {
-            op,
-            instance,
-            worker: instance,
-            key: 0,
-        }
-    }
-
-    fn vacancy(total_ns: u64, longest_ns: u64) -> Vacancy {
-        Vacancy {
-            total_ns,
-            longest_ns,
-        }
-    }
-
-    #[test]
-    fn nobody_acts_from_the_last_end_to_the_next_entry() {
-        let (entered, left) = (|op| Kind::Entered { op }, |op| Kind::Left { op });
-        let alone = [
-            (5, arrived(1)),
-            (10, entered(1)),
-            (20, left(1)),
-            (23, entered(2)),
-            (30, left(2)),
-            (50, entered(3)),
-            (60, left(3)),
-            (99, Kind::Ended {}),
-        ];
-        assert_eq!(told(alone), vacancy(23, 20));
-        let beside_one_another = [
-            (10, entered(1)),
-            (15, entered(2)),
-            (20, left(1)),
-            (30, left(2)),
-            (31, entered(3)),
-        ];
-        assert_eq!(told(beside_one_another), vacancy(1, 1));
-    }
-
-    #[test]
-    fn who_crashed_in_his_section_acts_no_more() {
-        let crashed = |instance| Kind::Crashed { instance };
-        let events = [
-            (0, arrived(1)),
-            (0, arrived(2)),
-            (10, Kind::Entered { op: 1 }),
-            // Nobody of that one was in a section.
-            (12, crashed(2)),
-            (20, crashed(1)),
-            (70, Kind::Entered { op: 3 }),
-        ];
-        assert_eq!(told(events), vacancy(50, 50));
-        assert_eq!(told([]), Vacancy::default());
+fn share(ns: u64, of: Duration, places: u32) -> f64 {
+    let all = of.as_nanos() as f64 * f64::from(places);
+    match all > 0.0 {
+        true => ns as f64 / all,
+        false => 0.0,
     }
 }

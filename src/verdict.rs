@@ -51,6 +51,8 @@ pub enum Exit {
     Environment,
     /// 4: the run cannot answer the question.
     Inconclusive,
+    /// 99: a threshold was crossed, and nothing was violated.
+    Threshold,
     /// 10: correctness violated, or an expected violation not found.
     Violated,
     /// 130 or 143: ended by SIGINT or SIGTERM, after the partial reports were written.
@@ -76,6 +78,7 @@ impl Exit {
             Exit::Environment => 3,
             Exit::Inconclusive => 4,
             Exit::Violated => 10,
+            Exit::Threshold => 99,
             Exit::Interrupted(Signal::Sigint) => 130,
             Exit::Interrupted(Signal::Sigterm) => 143,
         }

@@ -385,6 +385,7 @@ fn clap_is_named_at_the_door_only() {
         "src/cli.rs",
         "src/cli/external.rs",
         "src/cli/flags.rs",
+        "src/cli/soak.rs",
         "src/main.rs",
     ];
     let named = places(|token, _| token.text == "clap" || token.text == "clap_complete");

@@ -17,13 +17,14 @@ use oversold::store::{Seen, Store, Write};
 use oversold::{check, fault, lock, workload};
 use tempfile::TempDir;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "run",
     "compare",
     "matrix",
     "ttl-sweep",
     "rate-sweep",
     "granularity",
+    "soak",
     "check",
     "replay",
     "validate",
@@ -163,7 +164,7 @@ fn help_lists_every_command_the_exit_codes_and_first_steps() {
         );
     }
     let codes = exit_codes(&help.stdout);
-    assert_eq!(codes, ["0", "10", "4", "2", "3", "130"]);
+    assert_eq!(codes, ["0", "10", "99", "4", "2", "3", "130"]);
     help.says("First steps:").says("oversold doctor");
 }
 
@@ -175,11 +176,10 @@ fn the_help_of_every_command_lists_its_exit_codes() {
             .code(0)
             .complains_of_nothing();
         let expected: &[&str] = match command {
-            "run" | "compare" | "matrix" | "replay" | "granularity" => {
-                &["0", "10", "4", "2", "3", "130"]
-            }
+            "run" | "compare" | "replay" | "soak" => &["0", "10", "99", "4", "2", "3", "130"],
+            "matrix" | "granularity" => &["0", "10", "4", "2", "3", "130"],
             "ttl-sweep" | "rate-sweep" => &["0", "4", "2", "3", "130"],
-            "check" => &["0", "10", "4", "2", "3"],
+            "check" => &["0", "10", "99", "4", "2", "3"],
             "doctor" => &["0", "2", "3"],
             _ => &["0", "2"],
         };
@@ -731,6 +731,7 @@ fn arrived(op: u64) -> Kind {
         instance: op as u32 - 1,
         worker: op as u32 - 1,
         key: 0,
+        planned_ns: None,
     }
 }
 
@@ -983,5 +984,26 @@ fn no_escape_byte_is_written_where_nobody_can_see_colours() {
             let both = ended.stdout + &ended.stderr;
             assert!(!both.contains('\u{1b}'), "{arguments:?}: {both:?}");
         }
+    }
+}
+
+// Soaks.
+
+#[test]
+fn a_soak_that_is_asked_for_wrongly_is_wrong_usage_and_says_what_to_write() {
+    for (words, help) in [
+        (["soak", "--rate", "2600"], "300/s"),
+        (["soak", "--stages", "300/s"], "for 30s"),
+        (["soak", "-n", "10x"], "10k"),
+        (["soak", "--section", "5ms..2ms"], "shorter end"),
+        (["soak", "--threshold", "acquire < 50ms"], "p(99)"),
+        (["soak", "--metrics", "0.0.0.0:9464"], "127.0.0.1"),
+        (["soak", "counter", "--keys=5"], "tally"),
+    ] {
+        Place::new()
+            .run(&words)
+            .code(2)
+            .says_nothing()
+            .complains(help);
     }
 }

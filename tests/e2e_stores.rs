@@ -44,7 +44,7 @@ fn flash_sale() -> Workload {
 }
 
 /// The workloads: each shape of a business, and those that share one.
-fn workloads() -> [Workload; 5] {
+fn workloads() -> [Workload; 6] {
     [
         flash_sale(),
         Workload::Reconcile {
@@ -52,6 +52,7 @@ fn workloads() -> [Workload; 5] {
             entries: 20,
         },
         Workload::Counter,
+        Workload::Tally { keys: 3 },
         Workload::Cron {
             ticks: 3,
             every_ns: 1,
@@ -169,7 +170,7 @@ async fn rush(store: Arc<dyn Store>, guard: Guard, left: impl Fn(i64) -> i64 + C
 }
 
 async fn rushed(house: &House, workload: Workload, guard: Guard) -> (Sum, Ledger) {
-    let counts = matches!(workload, Workload::Counter | Workload::Leader);
+    let counts = workload.counts_up();
     let (opened, folder) = house.business(workload, guard).await;
     let sum = rush(
         opened.store(),
@@ -309,6 +310,11 @@ async fn redis_guards_hold_under_two_hundred_writers() {
 }
 
 #[tokio::test]
+async fn memory_guards_hold_under_two_hundred_writers() {
+    guards_hold(scenario::Store::Memory).await;
+}
+
+#[tokio::test]
 async fn postgres_guards_hold_under_two_hundred_writers() {
     guards_hold(scenario::Store::Postgres).await;
 }
@@ -318,7 +324,12 @@ async fn the_stores_do_the_same_step_by_step() {
     let sqlite = House::raise(scenario::Store::Sqlite).await;
     let expected = in_turn(&sqlite).await;
     sqlite.end().await;
-    for kind in [scenario::Store::Redis, scenario::Store::Postgres] {
+    let others = [
+        scenario::Store::Redis,
+        scenario::Store::Postgres,
+        scenario::Store::Memory,
+    ];
+    for kind in others {
         if !skip(kind) {
             let house = House::raise(kind).await;
             let told = in_turn(&house).await;

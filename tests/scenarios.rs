@@ -669,7 +669,7 @@ x.toml:18:27: `lock.wait.wake_up_within` must be longer than 0
 x.toml:18:33: unknown key `lock.wait.retry_every`; known: wake_up_within
   18 | wait = { wake_up_within = "0s", retry_every = "50ms" }
      |                                 ^^^^^^^^^^^
-x.toml:20:8: unknown `store.kind` "mysql"; known: sqlite, postgres, redis
+x.toml:20:8: unknown `store.kind` "mysql"; known: sqlite, postgres, redis, memory
   20 | kind = "mysql"
      |        ^^^^^^^
 x.toml:21:9: unknown `store.guard` "fense"; did you mean "fence"?
@@ -750,7 +750,7 @@ x.toml:4:10: `trials` must lie between 1 and 10000
 x.toml:5:8: `seed` must lie between 0 and 18446744073709551615
   5 | seed = -1
     |        ^^
-x.toml:6:1: unknown key `colour`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
+x.toml:6:1: unknown key `colour`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect, thresholds
   6 | colour = "red"
     | ^^^^^^
 x.toml:9:8: unknown `topology.kind` "sentinal"; did you mean "sentinel"?
@@ -1013,7 +1013,7 @@ fn a_wrong_value_has_no_follow_on_mistakes() {
     assert_eq!(
         told_in_short(&text),
         [
-            "7:8: unknown `workload.kind` \"auction\"; known: flash-sale, reconcile, counter, cron, leader"
+            "7:8: unknown `workload.kind` \"auction\"; known: flash-sale, reconcile, counter, tally, cron, leader"
         ]
     );
     // Without a number of instances nobody knows whether there is a seventh.
@@ -1200,7 +1200,7 @@ x.toml:1:8: `name` names a folder: letters, digits, `-` and `_`, at most 80 of t
 x.toml:2:10: `trials` must lie between 1 and 10000
   2 | trials = 0
     |          ^
-x.toml:3:1: unknown key `colour`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
+x.toml:3:1: unknown key `colour`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect, thresholds
   3 | colour = 1
     | ^^^^^^
 x.toml:4:8: string values must be quoted, expected literal string
@@ -1281,10 +1281,10 @@ fn marks_stand_below_what_they_mark_whatever_the_line_is_made_of() {
     assert_text(
         &told(&text),
         r#"x.toml: 4 problems
-x.toml:2:2: unknown key `name\u{1b}[31m`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
+x.toml:2:2: unknown key `name\u{1b}[31m`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect, thresholds
   2 |     "name\u001b[31m"    =    5 # tab
     |     ^^^^^^^^^^^^^^^^
-x.toml:3:1: unknown key `日本`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect
+x.toml:3:1: unknown key `日本`; known: name, title, shows, locks, time_scale, trials, seed, topology, load, workload, section, lock, store, fault, expect, thresholds
   3 | "日本" = "ｗｉｄｅ" # 日本
     | ^^^^^^
 x.toml:4:9: `title` must be a string, not a table
@@ -1648,4 +1648,57 @@ fn a_lock_that_the_scenario_does_not_name_must_pass_unless_a_flag_says_otherwise
         ..none()
     };
     assert_eq!(expect(&flags, "token-lua"), Expect::Pass);
+}
+
+// Open loops and thresholds.
+
+/// The smallest scenario with more in its `[load]`.
+fn loaded(more: &str) -> String {
+    small("").replace("duration = \"10s\"", more)
+}
+
+#[test]
+fn stages_and_rates_are_the_run_s_own_whatever_the_time_scale() {
+    let stages = |text: &str| {
+        let scenario = valid(&text.replace("[load]", "time_scale = 0.1\n[load]"));
+        let plan = Plan::resolve(&scenario, &Overrides::default(), "token-lua", 1);
+        let words: Vec<_> = plan.load.stages.iter().map(|stage| stage.words()).collect();
+        (words.join(", "), scenario.load.duration_ns)
+    };
+    let rate = loaded("rate = \"2.6k/s\"\nduration = \"10s\"");
+    assert_eq!(stages(&rate), ("2600/s".to_owned(), 10_000_000_000));
+    let ramp = "300/s for 30s, 300/s to 2600/s over 1m";
+    for text in [
+        format!("stages = \"{ramp}\""),
+        "stages = [\"300/s for 30s\", \"300/s to 2600/s over 60s\"]".to_owned(),
+    ] {
+        assert_eq!(stages(&loaded(&text)), (ramp.to_owned(), 90_000_000_000));
+    }
+}
+
+#[test]
+fn a_rate_a_stage_and_a_threshold_that_cannot_be_read_are_told_where_they_stand() {
+    assert_eq!(
+        told_in_short(&loaded("rate = \"fast\"\nduration = \"10s\"")),
+        ["5:8: `load.rate`: \"fast\" is not a rate; write for example \"300/s\" or \"1k/s\""]
+    );
+    let both = loaded("rate = \"1/s\"\nstages = \"1/s for 1s\"");
+    assert_eq!(
+        told_in_short(&both),
+        ["6:10: `rate` and `stages` exclude each other"]
+    );
+    let stage = told_in_short(&loaded("stages = [\"300/s\"]"));
+    assert!(
+        stage[0].starts_with("5:11: `load.stages[0]`: \"300/s\" is not a stage"),
+        "{stage:?}"
+    );
+    let threshold = told_in_short(&small(
+        "thresholds = [\"errors < 1%\", \"aquire p(99) < 1s\"]",
+    ));
+    assert_eq!(
+        threshold,
+        ["2:30: nothing called `aquire` is measured; did you mean \"acquire\"?"]
+    );
+    let ending = "thresholds = [{ threshold = \"violations == 0\", abort_on_fail = true }]";
+    assert!(valid(&small(ending)).thresholds[0].abort_on_fail);
 }

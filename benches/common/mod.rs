@@ -66,6 +66,7 @@ fn life(op: OpId, worker: u32, value: i64) -> [Kind; 11] {
             instance,
             worker,
             key,
+            planned_ns: None,
         },
         Kind::Asked { op },
         Kind::Granted {

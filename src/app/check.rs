@@ -9,7 +9,7 @@ use crate::check::{Judge, Judgement};
 use crate::history::file::{self, Header};
 use crate::history::keep::{COMPRESSED, HISTORY};
 use crate::plan::Plan;
-use crate::report::{Report, Trial, terminal};
+use crate::report::{Report, Trial, soak};
 use crate::store::stored_ledger;
 use crate::summary::Summary;
 use crate::verdict::Exit;
@@ -36,7 +36,7 @@ pub fn check(stored: &Path, session: &Session) -> Result<Exit, Failure> {
     }
     let reports: Vec<Report> = groups.into_iter().map(Group::merge).collect();
     for report in &reports {
-        session.say(&terminal::summary(report));
+        session.say(&soak::summary(report));
     }
     conclude(&reports, session)
 }
@@ -87,7 +87,7 @@ fn again(history: &Path) -> Result<(Header<Plan>, Trial, Judgement), Failure> {
         )));
     }
     let mut judged = Judge::new(&header.plan, header.keys.len());
-    let mut summary = Summary::default();
+    let mut summary = Summary::new(&header.plan);
     for event in events {
         let event = event.map_err(Failure::usage)?;
         judged.event(&event);

@@ -8,7 +8,7 @@ use super::session::{Failure, Session, fits, stored_files};
 use super::trial::{PLAN, conduct, new_folder};
 use crate::lock;
 use crate::plan::{ExternalShape, Plan, SCHEMA_VERSION};
-use crate::report::terminal;
+use crate::report::soak;
 use crate::scenario::Topology;
 use crate::topology::{External, StartError};
 use crate::verdict::Exit;
@@ -23,7 +23,7 @@ pub async fn replay(stored: &Path, session: &Session) -> Result<Exit, Failure> {
     for group in plans.chunk_by(|one, next| one.lock == next.lock) {
         let folder = new_folder(&session.out, &group[0].scenario, group[0].seed)?;
         let report = conduct(group, &origin, &folder, session).await?;
-        session.say(&terminal::summary(&report));
+        session.say(&soak::summary(&report));
         reports.push(report);
         if session.interrupted().is_some() {
             break;

@@ -2,7 +2,10 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::fault;
@@ -32,6 +35,10 @@ pub struct Session {
     pub junit: Option<Output>,
     /// How much of each history is kept.
     pub history: Kept,
+    /// Where the figures of a running soak are served, if anywhere.
+    pub metrics: Option<Arc<TcpListener>>,
+    /// How often a running soak leaves the report of the moment.
+    pub rolling: Duration,
     /// Whether the progress of each report's trials is shown.
     pub progress: bool,
     /// The signal to end early, once it has come.
@@ -198,6 +205,16 @@ fn put(to: &Output, text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Writes a file so that whoever looks finds all of the old one or all of the new one.
+pub(super) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    write(&beside, text)?;
+    std::fs::rename(&beside, path)
+        .map_err(|why| Failure::environment(format!("{}: {why}", path.display())))
+}
+
 /// Writes a file, or says which one could not be written.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text)
@@ -358,9 +375,10 @@ fn weight(exit: &Exit) -> u8 {
     match exit {
         Exit::Pass => 0,
         Exit::Inconclusive => 1,
-        Exit::Violated => 2,
-        Exit::Environment => 3,
-        Exit::Usage => 4,
-        Exit::Interrupted(_) => 5,
+        Exit::Threshold => 2,
+        Exit::Violated => 3,
+        Exit::Environment => 4,
+        Exit::Usage => 5,
+        Exit::Interrupted(_) => 6,
     }
 }

@@ -2,14 +2,19 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::session::{Failure, Session, write};
+use tokio::sync::watch;
+
+use super::intervals::Watched;
+use super::live::{self, Live};
+use super::session::{Failure, Session, replace, write};
 use crate::check::{Judge, Judgement, meet};
 use crate::clock::Clock;
 use crate::history::Event;
+use crate::history::event::Stop;
 use crate::history::file::{Header, SCHEMA_VERSION};
 use crate::history::keep::{Kept, Writer};
 use crate::history::recorder;
@@ -18,7 +23,7 @@ use crate::progress::Progress;
 use crate::report::{Report, Trial, hgrm, json, junit};
 use crate::run;
 use crate::store::{Database, Ledger};
-use crate::summary::Summary;
+use crate::summary::{Part, Summary};
 use crate::topology::{Origin, Servers};
 use crate::verdict::Verdict;
 use crate::workload;
@@ -74,7 +79,8 @@ pub(super) async fn conduct(
         warn_of_jitter(first).await;
     }
     let label = format!("{} / {}", first.scenario, first.lock.kind);
-    let mut progress = Progress::start(label, plans.len(), session.progress);
+    let shown = session.progress && first.soak.is_none();
+    let mut progress = Progress::start(label, plans.len(), shown);
     let mut judged = Vec::new();
     let mut trials = Vec::new();
     for plan in plans {
@@ -116,30 +122,43 @@ pub(super) fn merge(
 }
 
 /// Writes a report's own files.
-fn leave(folder: &Path, report: &Report) -> Result<(), Failure> {
+pub(super) fn leave(folder: &Path, report: &Report) -> Result<(), Failure> {
     let reports = std::slice::from_ref(report);
-    write(&folder.join("report.json"), &json::render(reports))?;
-    write(&folder.join("junit.xml"), &junit::render(reports))
+    replace(&folder.join("report.json"), &json::render(reports))?;
+    replace(&folder.join("junit.xml"), &junit::render(reports))
 }
 
 /// What a recorder's thread does with events.
-struct Sink {
+pub(super) struct Sink {
     writer: Writer,
-    judge: Judge,
-    summary: Summary,
+    pub(super) judge: Judge,
+    pub(super) summary: Summary,
     violations: Arc<AtomicU64>,
+    /// What is kept for those who look on while it runs, in a soak.
+    pub(super) watched: Option<Watched>,
 }
 
 impl Sink {
     fn take(&mut self, events: &[Event]) {
-        let (before, found) = (self.judge.violations(), self.judge.found());
+        let (before, found) = (self.judge.violations(), self.judge.finds());
         for event in events {
+            if let Some(watched) = &mut self.watched {
+                watched.event(event, &mut self.summary);
+            }
             self.judge.event(event);
             self.summary.event(event);
         }
-        self.writer.append(events, self.judge.found() > found);
+        self.writer.append(events, self.judge.finds() > found);
         let new = self.judge.violations() - before;
         self.violations.fetch_add(new, Ordering::Relaxed);
+    }
+}
+
+/// The sink again, when nobody looks at it any more.
+fn taken_back(sink: live::Shared) -> Sink {
+    match Arc::into_inner(sink) {
+        Some(sink) => sink.into_inner().unwrap_or_else(PoisonError::into_inner),
+        None => unreachable!("the recorder's thread has ended, and who looked on has"),
     }
 }
 
@@ -170,8 +189,15 @@ async fn one(
         )
         .map_err(Failure::environment)?,
         judge: Judge::new(plan, header.keys.len()),
-        summary: Summary::default(),
+        summary: match plan.soak {
+            Some(_) => Summary::new(plan).by_interval(),
+            None => Summary::new(plan),
+        },
         violations: progress.violations(),
+        watched: match plan.soak {
+            Some(_) => Some(Watched::new(folder)?),
+            None => None,
+        },
     };
     let raised = under.origin.raise(plan, &prefix).await;
     let mut servers = raised.map_err(Failure::environment)?;
@@ -179,7 +205,7 @@ async fn one(
         plan,
         folder,
         sink,
-        database: under.database,
+        under,
     };
     let ran = at.run(&mut servers, session, progress).await;
     for left in servers.stop().await {
@@ -194,7 +220,7 @@ struct At<'a> {
     plan: &'a Plan,
     folder: &'a Path,
     sink: Sink,
-    database: &'a Database,
+    under: &'a Under<'a>,
 }
 
 impl At<'_> {
@@ -208,17 +234,38 @@ impl At<'_> {
             plan,
             folder,
             sink,
-            database,
+            under,
         } = self;
+        let sink = Arc::new(Mutex::new(sink));
         let reach = servers.reach();
         let redis = reach.servers().into_iter().next();
-        let opened = (database.open(plan, folder, redis, reach.prefix())).await;
-        let opened = opened.map_err(Failure::environment)?;
-        let (recorder, drain) = recorder::start(Clock::start(), sink, Sink::take);
-        let interrupt = session.interrupt.clone();
-        let running = run::run(plan, servers, opened.store(), recorder, interrupt);
-        let ran = while_showing(running, progress).await;
-        let sink = drain.close();
+        let opened = (under.database).open(plan, folder, redis, reach.prefix());
+        let opened = opened.await.map_err(Failure::environment)?;
+        let clock = Clock::start();
+        let (recorder, drain) = recorder::start(clock, Arc::clone(&sink), |sink, events| {
+            live::lock(sink).take(events);
+        });
+        let (stop, stopped) = watch::channel(None);
+        let running = run::run(plan, servers, opened.store(), recorder, stopped);
+        let running = while_heeding(running, session, &stop);
+        let ran = match plan.soak {
+            None => while_showing(running, progress).await,
+            Some(_) => {
+                let live = Live {
+                    plan,
+                    server: under.origin.version(),
+                    folder,
+                    session,
+                    sink: Arc::clone(&sink),
+                    store: opened.store(),
+                    clock,
+                    stop: &stop,
+                };
+                live.watch(running).await
+            }
+        };
+        drop(drain.close());
+        let mut sink = taken_back(sink);
         let ledger = opened.keep(folder).await;
         let closed = opened.close().await;
         let log = servers.log();
@@ -232,6 +279,9 @@ impl At<'_> {
             return Err(Failure::environment(why));
         }
         sink.writer.finish().map_err(Failure::environment)?;
+        if let Some(watched) = sink.watched {
+            watched.intervals.finish(&mut sink.summary)?;
+        }
         let ledger = match (ledger, closed) {
             (Ok(ledger), Ok(())) => ledger,
             (Err(why), _) | (_, Err(why)) => {
@@ -240,7 +290,7 @@ impl At<'_> {
             }
         };
         let (trial, judgement) = judge(plan, folder, sink.judge, ledger, &sink.summary);
-        let hgrm = hgrm::render(&sink.summary.lock_wait);
+        let hgrm = hgrm::render(sink.summary.latencies.of(Part::Acquire));
         write(&folder.join("latency.hgrm"), &hgrm)?;
         if judgement.lock.and(judgement.business) != Verdict::Pass {
             keep_log()?;
@@ -276,6 +326,31 @@ pub(super) fn judge(
     let folder = folder.display().to_string();
     let trial = Trial::new(plan, folder, judgement.clone(), ledger, summary);
     (trial, judgement)
+}
+
+/// Passes an interruption on to the run.
+async fn while_heeding<T>(
+    work: impl Future<Output = T>,
+    session: &Session,
+    stop: &watch::Sender<Option<Stop>>,
+) -> T {
+    let mut interrupt = session.interrupt.clone();
+    let heeded = async {
+        let signal = interrupt
+            .wait_for(Option::is_some)
+            .await
+            .map(|signal| *signal);
+        if let Ok(Some(signal)) = signal {
+            stop.send_replace(Some(Stop::Signal(signal)));
+        }
+        // Nobody is left who could interrupt, or somebody has: the work comes to its own end.
+        std::future::pending().await
+    };
+    tokio::select! {
+        biased;
+        done = work => done,
+        never = heeded => never,
+    }
 }
 
 pub(super) async fn while_showing<T>(work: impl Future<Output = T>, progress: &mut Progress) -> T {

@@ -184,6 +184,12 @@ impl Check for Watch {
         match covered.stop {
             Some(Stop::ServerDied) => out.doubt("the server died in the middle".to_owned()),
             Some(Stop::Signal(_)) => out.doubt("the run was interrupted".to_owned()),
+            Some(Stop::Silence) => {
+                out.doubt("the run was ended early: nobody was answered any more".to_owned());
+            }
+            Some(Stop::Threshold) => {
+                out.doubt("the run was ended early by a threshold that was crossed".to_owned());
+            }
             _ => {}
         }
         if covered.driver_lag_max_ns > covered.driver_lag_margin_ns {

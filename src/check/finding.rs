@@ -324,8 +324,8 @@ impl Findings {
         self.coverage = Some(coverage);
     }
 
-    /// The findings that were kept, the doubts, and what was covered.
-    pub fn into_parts(self) -> (Vec<Finding>, Vec<String>, Option<Coverage>) {
-        (self.kept, self.doubts, self.coverage)
+    /// The doubts, and what was covered.
+    pub fn take_rest(&mut self) -> (Vec<String>, Option<Coverage>) {
+        (std::mem::take(&mut self.doubts), self.coverage.take())
     }
 }

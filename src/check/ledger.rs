@@ -11,7 +11,6 @@ use super::{Check, Entry, Outcome};
 use crate::clock::Time;
 use crate::history::event::{Effect, Event, Kind, Stop};
 use crate::plan::Plan;
-use crate::scenario::Workload;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "ledger",
@@ -35,7 +34,7 @@ impl EffectOf {
     /// For a plan's business.
     pub fn new(plan: &Plan) -> EffectOf {
         EffectOf {
-            counts_up: matches!(plan.workload, Workload::Counter | Workload::Leader),
+            counts_up: plan.workload.counts_up(),
         }
     }
 

@@ -161,11 +161,28 @@ impl Judge {
     }
 
     /// How many findings there are so far, violations or not.
-    pub fn found(&self) -> u64 {
+    pub fn finds(&self) -> u64 {
         let by_driver = Property::ALL
             .iter()
             .map(|property| self.findings.driver_count(*property));
         self.violations() + by_driver.sum::<u64>()
+    }
+
+    /// How many violations of a property there are so far.
+    pub fn count(&self, property: Property) -> u64 {
+        self.findings.count(property)
+    }
+
+    /// The findings that were kept so far, in the order in which they were found.
+    pub fn found(&self) -> &[Finding] {
+        self.findings.kept()
+    }
+
+    /// What can be said of a run that goes on: what was violated, and that the rest is not known.
+    pub fn so_far(&self) -> Judgement {
+        let findings = self.findings.kept().to_vec();
+        let doubts = vec!["the run was still going on when this was written".to_owned()];
+        judgement(&self.findings, findings, doubts, None, self.story.lines())
     }
 
     /// The history has ended.
@@ -185,35 +202,46 @@ impl Judge {
             let why = format!("{lag} findings are the driver's own lag and not the lock's doing");
             self.findings.doubt(why);
         }
-        let counts: Vec<_> = Property::ALL
-            .iter()
-            .map(|property| (*property, self.findings.count(*property)))
-            .filter(|(_, count)| *count > 0)
-            .collect();
         let story = self.story.lines();
-        let (mut findings, doubts, coverage) = self.findings.into_parts();
-        findings.sort_by_key(|finding| finding.at_ns);
-        let (by_driver, findings): (Vec<_>, Vec<_>) = findings
-            .into_iter()
-            .partition(|finding| finding.cause == Cause::DriverLag);
-        let side = |side| {
-            let violated = counts.iter().any(|(property, _)| property.side() == side);
-            match (violated, doubts.is_empty()) {
-                (true, _) => Verdict::Fail,
-                (false, true) => Verdict::Pass,
-                (false, false) => Verdict::Inconclusive,
-            }
-        };
-        Judgement {
-            lock: side(Side::Lock),
-            business: side(Side::Business),
-            findings,
-            counts: counts.clone(),
-            by_driver,
-            doubts: doubts.clone(),
-            // The coverage check is in the registry and always sets it.
-            coverage: coverage.unwrap_or_default(),
-            story,
+        let (doubts, coverage) = self.findings.take_rest();
+        let kept = self.findings.kept().to_vec();
+        judgement(&self.findings, kept, doubts, coverage, story)
+    }
+}
+
+fn judgement(
+    all: &Findings,
+    mut findings: Vec<Finding>,
+    doubts: Vec<String>,
+    coverage: Option<Coverage>,
+    story: Vec<Line>,
+) -> Judgement {
+    let counts: Vec<_> = Property::ALL
+        .iter()
+        .map(|property| (*property, all.count(*property)))
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    findings.sort_by_key(|finding| finding.at_ns);
+    let (by_driver, findings): (Vec<_>, Vec<_>) = findings
+        .into_iter()
+        .partition(|finding| finding.cause == Cause::DriverLag);
+    let side = |side| {
+        let violated = counts.iter().any(|(property, _)| property.side() == side);
+        match (violated, doubts.is_empty()) {
+            (true, _) => Verdict::Fail,
+            (false, true) => Verdict::Pass,
+            (false, false) => Verdict::Inconclusive,
         }
+    };
+    Judgement {
+        lock: side(Side::Lock),
+        business: side(Side::Business),
+        findings,
+        counts: counts.clone(),
+        by_driver,
+        doubts: doubts.clone(),
+        // The coverage check is in the registry and always sets it at the end.
+        coverage: coverage.unwrap_or_default(),
+        story,
     }
 }

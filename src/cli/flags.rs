@@ -36,7 +36,7 @@ pub(super) struct PlanFlags {
     #[arg(short = 'z', long = "duration", value_name = "DURATION", value_parser = duration)]
     pub(super) duration: Option<Duration>,
     /// The store, instead of the scenario's own
-    #[arg(long, value_name = "sqlite|postgres|redis")]
+    #[arg(long, value_name = "sqlite|postgres|redis|memory")]
     pub(super) store: Option<StoreFlag>,
     /// A mistake around the lock (`oversold list mistakes`)
     #[arg(long, value_name = "MISTAKE", value_parser = mistake)]
@@ -48,15 +48,10 @@ pub(super) struct ResultFlags {
     /// The folder for reports
     #[arg(long, value_name = "DIR", default_value = "reports")]
     pub(super) out: PathBuf,
-    /// How much of each history is kept: full, gzip, window (around findings), off. A window or
-    /// nothing cannot be checked again with `oversold check`
-    #[arg(
-        long,
-        value_name = "HOW",
-        default_value = "full",
-        hide_default_value = true
-    )]
-    pub(super) history: Kept,
+    /// How much of each history is kept: full (default; of a soak: window), gzip, window (around
+    /// findings), off. Only a full one can be checked again with `oversold check`
+    #[arg(long, value_name = "HOW")]
+    pub(super) history: Option<Kept>,
     #[command(flatten)]
     pub(super) documents: DocumentFlags,
 }
@@ -95,6 +90,7 @@ pub(super) enum StoreFlag {
     Sqlite,
     Postgres,
     Redis,
+    Memory,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -147,6 +143,28 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+impl StoreFlag {
+    /// The store that was chosen, by its word or by a URL.
+    pub(super) fn chosen(
+        flag: Option<StoreFlag>,
+        named: Option<&StoreUrl>,
+    ) -> Result<Option<Store>, Failure> {
+        let store = flag.map(|flag| match flag {
+            StoreFlag::Sqlite => Store::Sqlite,
+            StoreFlag::Postgres => Store::Postgres,
+            StoreFlag::Redis => Store::Redis,
+            StoreFlag::Memory => Store::Memory,
+        });
+        let store = store.or(named.map(|_| Store::Postgres));
+        match named.is_some() && store != Some(Store::Postgres) {
+            true => Err(Failure::usage(
+                "`--store-url` names a PostgreSQL: leave it out, or use `--store postgres`",
+            )),
+            false => Ok(store),
+        }
+    }
+}
+
 impl PlanFlags {
     /// What is overridden, where a store or a Redis was named by its URL, too.
     pub(super) fn overrides(
@@ -154,17 +172,7 @@ impl PlanFlags {
         named: Option<&StoreUrl>,
         external: Option<&External>,
     ) -> Result<Overrides, Failure> {
-        let store = self.store.map(|flag| match flag {
-            StoreFlag::Sqlite => Store::Sqlite,
-            StoreFlag::Postgres => Store::Postgres,
-            StoreFlag::Redis => Store::Redis,
-        });
-        let store = store.or(named.map(|_| Store::Postgres));
-        if named.is_some() && store != Some(Store::Postgres) {
-            return Err(Failure::usage(
-                "`--store-url` names a PostgreSQL: leave it out, or use `--store postgres`",
-            ));
-        }
+        let store = StoreFlag::chosen(self.store, named)?;
         Ok(Overrides {
             seed: self.seed,
             trials: self.trials,

@@ -4,6 +4,7 @@ pub(super) const PROGRAM: &str = "\
 Exit codes:
   0    as expected
   10   correctness violated (or an expected violation not found)
+  99   a threshold was crossed, and nothing was violated
   4    inconclusive: the run cannot answer the question
   2    wrong usage, or an invalid scenario
   3    environment: no server, port, permission or disk
@@ -18,6 +19,7 @@ pub(super) const RUN: &str = "\
 Exit codes:
   0    every scenario as expected
   10   correctness violated (or an expected violation not found)
+  99   a threshold was crossed, and nothing was violated
   4    inconclusive: a run cannot answer the question
   2    wrong usage, or an invalid scenario (nothing was run)
   3    environment: no server, port, permission or disk
@@ -33,6 +35,7 @@ pub(super) const COMPARE: &str = "\
 Exit codes:
   0    every lock as expected
   10   correctness violated (or an expected violation not found)
+  99   a threshold was crossed, and nothing was violated
   4    inconclusive: a run cannot answer the question
   2    wrong usage, or an invalid scenario (nothing was run)
   3    environment: no server, port, permission or disk
@@ -104,10 +107,30 @@ Examples:
   oversold granularity
   oversold granularity --locks token-lua-watchdog,redlock-watchdog --trials 1";
 
+pub(super) const SOAK: &str = "\
+Times and rates are the run's own, whatever the scenario's time scale. Without a rate each worker's
+next operation waits for the one before (closed loop).
+
+Exit codes:
+  0    as expected
+  10   correctness violated (or an expected violation not found)
+  99   a threshold was crossed, and nothing was violated
+  4    inconclusive: the run cannot answer the question, or a threshold had no samples
+  2    wrong usage, or an invalid scenario (nothing was run)
+  3    environment: no server, port, permission or disk
+  130  interrupted (143 by SIGTERM); the partial reports are written
+
+Examples:
+  oversold soak -c 200 -n 100k
+  oversold soak -z 10m --rate 2600/s --lock token-lua --keys 50 --section 0..5ms
+  oversold soak -c 200 -n 100k --threshold \"acquire p(99) < 50ms\" --threshold \"errors < 1%\"
+  oversold soak -c 200 --stages \"300/s for 30s, 2600/s for 90s\"";
+
 pub(super) const CHECK: &str = "\
 Exit codes:
   0    as expected
   10   correctness violated (or an expected violation not found)
+  99   a threshold was crossed, and nothing was violated
   4    inconclusive: the run cannot answer the question
   2    nothing stored there, or not in a form that this version reads
   3    environment: a document could not be written
@@ -120,6 +143,7 @@ pub(super) const REPLAY: &str = "\
 Exit codes:
   0    as expected
   10   correctness violated (or an expected violation not found)
+  99   a threshold was crossed, and nothing was violated
   4    inconclusive: the run cannot answer the question
   2    no plan stored there, or not in a form that this version reads
   3    environment: no server, port, permission or disk

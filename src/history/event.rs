@@ -34,6 +34,9 @@ pub enum Kind {
         worker: u32,
         /// The lock's key, an index into the header's `keys`.
         key: u32,
+        /// When it was planned to begin, where starts are planned (open loop).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        planned_ns: Option<Time>,
     },
     /// It asks for the lock (once an attempt).
     Asked {
@@ -412,6 +415,12 @@ pub enum Stop {
     NobodyLeft,
     /// The server died.
     ServerDied,
+    /// As many violations as were asked for were found.
+    Violations,
+    /// A threshold that ends the run was crossed.
+    Threshold,
+    /// Nobody who asked for the lock was answered for too long.
+    Silence,
     /// A signal asked for it.
     Signal(Signal),
 }

@@ -8,14 +8,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::experiment::Experiment;
+use super::soak::Soak;
 use super::statistics::Share;
+use super::threshold::{Held, Measured, hold, worst};
 use crate::check::{Coverage, Expected, Finding, Judgement, Line};
 use crate::clock::nanos;
 use crate::history::event::Stop;
 use crate::plan::Plan;
 use crate::scenario::{Expect, Workload};
 use crate::store::Ledger;
-use crate::summary::{Counts, Quantiles, Summary, Vacancy, quantiles};
+use crate::summary::{Counts, Part, Quantiles, Summary, Vacancy, quantiles};
 use crate::verdict::{Exit, Signal, Verdict};
 
 /// The version of the format. A field may be added within it; none changes its meaning.
@@ -53,6 +55,12 @@ pub struct Report {
     pub time_scale: f64,
     /// The server that was put to the test.
     pub server: String,
+    /// Whether this was written while the run went on: it was killed if nothing has replaced it.
+    #[serde(default)]
+    pub partial: bool,
+    /// Whether all thresholds held, where there are some.
+    #[serde(default)]
+    pub thresholds: Option<Verdict>,
     /// The signal that ended the trials early, if one did.
     pub interrupted: Option<Signal>,
     /// The share of trials with a violation.
@@ -104,6 +112,12 @@ pub struct Trial {
     /// How long nobody acted; for the workload `leader` only.
     #[serde(default)]
     pub vacancy: Option<Vacancy>,
+    /// Thresholds, and whether they held.
+    #[serde(default)]
+    pub thresholds: Vec<Held>,
+    /// What a soak has beyond a trial.
+    #[serde(default)]
+    pub soak: Option<Soak>,
 }
 
 /// What a ledger is about, and with it what its damage is called.
@@ -127,6 +141,16 @@ impl Trial {
         summary: &Summary,
     ) -> Trial {
         let counts = judged.counts.iter();
+        let measured = Measured {
+            summary,
+            violations: judged.counts.iter().map(|(_, n)| n).sum(),
+            ledger: Some(&ledger),
+        };
+        let thresholds = plan
+            .thresholds
+            .iter()
+            .map(|one| hold(one, measured))
+            .collect();
         let leads = matches!(plan.workload, Workload::Leader);
         Trial {
             seed: plan.seed,
@@ -141,13 +165,15 @@ impl Trial {
             coverage: judged.coverage,
             story: judged.story,
             counts: summary.counts,
-            lock_wait: quantiles(&summary.lock_wait),
-            section: quantiles(&summary.section),
-            release: quantiles(&summary.release),
+            lock_wait: quantiles(summary.latencies.of(Part::AcquireService)),
+            section: quantiles(summary.latencies.of(Part::Section)),
+            release: quantiles(summary.latencies.of(Part::Release)),
             operations_per_second: summary.operations_per_second(),
             elapsed_ns: nanos(summary.elapsed()),
             arrivals_per_second: summary.arrivals_per_second(),
             vacancy: leads.then(|| summary.vacancy()),
+            thresholds,
+            soak: Soak::new(plan, summary),
         }
     }
 
@@ -193,7 +219,7 @@ impl Trial {
 impl Report {
     /// The report of the trials of one lock in one scenario.
     pub fn new(plan: &Plan, server: &str, trials: Vec<Trial>, expected: Expected) -> Report {
-        let worst = |verdict: fn(&Trial) -> Verdict| Verdict::worst(trials.iter().map(verdict));
+        let worst_of = |verdict: fn(&Trial) -> Verdict| Verdict::worst(trials.iter().map(verdict));
         let violated = trials.iter().filter(|trial| trial.violated()).count();
         Report {
             schema_version: SCHEMA_VERSION,
@@ -202,13 +228,16 @@ impl Report {
             title: plan.title.clone(),
             lock: plan.lock.kind.clone(),
             verdict: expected.verdict,
-            lock_verdict: worst(|trial| trial.lock_verdict),
-            business_verdict: worst(|trial| trial.business_verdict),
+            lock_verdict: worst_of(|trial| trial.lock_verdict),
+            business_verdict: worst_of(|trial| trial.business_verdict),
             expected: plan.expect.clone(),
             missed: expected.missed,
             seed: plan.seed,
             time_scale: plan.time_scale,
             server: server.to_owned(),
+            partial: false,
+            thresholds: (trials.iter().filter_map(|trial| worst(&trial.thresholds)))
+                .reduce(Verdict::and),
             interrupted: trials.iter().find_map(Trial::interrupted),
             violated: Share::new(violated as u64, trials.len() as u64),
             trials,
@@ -217,9 +246,11 @@ impl Report {
 
     /// How a command with this result ends.
     pub fn exit(&self) -> Exit {
-        match self.interrupted {
-            Some(signal) => Exit::Interrupted(signal),
-            None => self.verdict.into(),
+        match (self.interrupted, self.verdict, self.thresholds) {
+            (Some(signal), _, _) => Exit::Interrupted(signal),
+            (None, Verdict::Fail, _) => Exit::Violated,
+            (None, _, Some(Verdict::Fail)) => Exit::Threshold,
+            (None, verdict, thresholds) => verdict.and(thresholds.unwrap_or(verdict)).into(),
         }
     }
 }

@@ -28,6 +28,9 @@ fn suite(report: &Report) -> TestSuite {
     }
     suite.add_test_case(case(report, "conclusive", conclusive(report)));
     suite.add_test_case(case(report, "as-expected", as_expected(report)));
+    if report.thresholds.is_some() {
+        suite.add_test_case(case(report, "thresholds", thresholds(report)));
+    }
     suite
 }
 
@@ -69,10 +72,31 @@ fn property_status(report: &Report, property: Property) -> TestCaseStatus {
         .set_type(word)
         .set_message(what.clone())
         .set_description(format!(
-            "{what}\nseeds: {}\n{}",
+            "{what}\nseeds: {}\nreplay: {}",
             seeds.join(", "),
             replay(first)
         ));
+    status
+}
+
+/// All thresholds of all trials.
+fn thresholds(report: &Report) -> TestCaseStatus {
+    let held = report.trials.iter().flat_map(|trial| &trial.thresholds);
+    let missed: Vec<_> = held.filter(|held| held.verdict != Verdict::Pass).collect();
+    let Some(first) = missed.first() else {
+        return TestCaseStatus::success();
+    };
+    // One without samples has not failed.
+    let kind = match missed.iter().any(|held| held.verdict == Verdict::Fail) {
+        true => NonSuccessKind::Failure,
+        false => NonSuccessKind::Error,
+    };
+    let all: Vec<_> = missed.iter().map(|held| held.words()).collect();
+    let mut status = TestCaseStatus::non_success(kind);
+    status
+        .set_type("thresholds")
+        .set_message(first.words())
+        .set_description(all.join("\n"));
     status
 }
 
@@ -91,7 +115,7 @@ fn as_expected(report: &Report) -> TestCaseStatus {
     status
         .set_type("as-expected")
         .set_message(what.lines().next().unwrap_or_default())
-        .set_description(format!("{what}\nseed: {}\n{replay}", report.seed));
+        .set_description(format!("{what}\nseed: {}\nreplay: {replay}", report.seed));
     status
 }
 
@@ -106,18 +130,22 @@ fn conclusive(report: &Report) -> TestCaseStatus {
     status
         .set_type("inconclusive")
         .set_message(why.clone())
-        .set_description(format!("seed {}: {why}\n{}", trial.seed, replay(trial)));
+        .set_description(format!(
+            "seed {}: {why}\nreplay: {}",
+            trial.seed,
+            replay(trial)
+        ));
     status
 }
 
 /// The command that runs a trial's plan again, as a shell takes it.
-fn replay(trial: &Trial) -> String {
+pub(super) fn replay(trial: &Trial) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     match trial.folder.chars().all(plain) {
-        true => format!("replay: oversold replay {}", trial.folder),
+        true => format!("oversold replay {}", trial.folder),
         false => {
             let quoted = trial.folder.replace('\'', r"'\''");
-            format!("replay: oversold replay '{quoted}'")
+            format!("oversold replay '{quoted}'")
         }
     }
 }

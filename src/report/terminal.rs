@@ -41,6 +41,18 @@ pub fn summary(report: &Report) -> String {
 fn write_summary(out: &mut String, report: &Report) -> std::fmt::Result {
     let name = format!("{} / {}", report.scenario, report.lock);
     writeln!(out, "{}", heading(&name, report))?;
+    verdicts(out, report)?;
+    if report.trials.len() > 1 {
+        write_trials(out, report)?;
+    }
+    if let Some(trial) = told(report) {
+        write_trial(out, report, trial)?;
+    }
+    Ok(())
+}
+
+/// Both verdicts, and whether they were expected.
+pub(super) fn verdicts(out: &mut String, report: &Report) -> std::fmt::Result {
     let lock = painted(report.lock_verdict);
     writeln!(out, "  lock      {lock}  {}", broken(report, Side::Lock))?;
     let business = painted(report.business_verdict);
@@ -58,11 +70,19 @@ fn write_summary(out: &mut String, report: &Report) -> std::fmt::Result {
     for missed in report.missed.iter().take(5) {
         writeln!(out, "            {missed}")?;
     }
-    if report.trials.len() > 1 {
-        write_trials(out, report)?;
-    }
-    if let Some(trial) = told(report) {
-        write_trial(out, report, trial)?;
+    write_thresholds(out, report)
+}
+
+/// All thresholds of one trial; of several those that did not hold.
+fn write_thresholds(out: &mut String, report: &Report) -> std::fmt::Result {
+    let alone = report.trials.len() == 1;
+    let held = report.trials.iter().flat_map(|trial| &trial.thresholds);
+    for held in held
+        .filter(|held| alone || held.verdict != Verdict::Pass)
+        .take(20)
+    {
+        let verdict = painted(held.verdict);
+        writeln!(out, "  threshold {verdict}  {}", held.words())?;
     }
     Ok(())
 }
@@ -191,6 +211,20 @@ fn write_trial(out: &mut String, report: &Report, trial: &Trial) -> std::fmt::Re
             rounded(vacancy.longest_ns)
         )?;
     }
+    evidence(out, report, trial)?;
+    let (wait, section, release) = (&trial.lock_wait, &trial.section, &trial.release);
+    writeln!(
+        out,
+        "  latency   lock wait {}  (p50 / p99 / max, run time)",
+        times(wait)
+    )?;
+    writeln!(out, "            section   {}", times(section))?;
+    writeln!(out, "            release   {}", times(release))?;
+    writeln!(out, "  files     {}", trial.folder)
+}
+
+/// What a verdict rests on: doubts, faults, and how the first violation came about.
+pub(super) fn evidence(out: &mut String, report: &Report, trial: &Trial) -> std::fmt::Result {
     for doubt in &trial.doubts {
         writeln!(out, "  unsure    {doubt}")?;
     }
@@ -213,15 +247,7 @@ fn write_trial(out: &mut String, report: &Report, trial: &Trial) -> std::fmt::Re
     } else if let Some(finding) = trial.findings.first() {
         writeln!(out, "\n  the first violation\n    {}\n", finding.summary)?;
     }
-    let (wait, section, release) = (&trial.lock_wait, &trial.section, &trial.release);
-    writeln!(
-        out,
-        "  latency   lock wait {}  (p50 / p99 / max, run time)",
-        times(wait)
-    )?;
-    writeln!(out, "            section   {}", times(section))?;
-    writeln!(out, "            release   {}", times(release))?;
-    writeln!(out, "  files     {}", trial.folder)
+    Ok(())
 }
 
 fn ledger(trial: &Trial) -> String {

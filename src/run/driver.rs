@@ -18,6 +18,7 @@ use super::lag;
 use super::left_behind::look_for_keys;
 use super::load::Load;
 use super::overheard::overhear;
+use super::pace::Pace;
 use crate::client::{self, Conn, Patience, Server};
 use crate::fault::{Faults, Instances};
 use crate::history::Recorder;
@@ -25,7 +26,6 @@ use crate::history::event::{Kind, Stop};
 use crate::plan::Plan;
 use crate::store::Store;
 use crate::topology::{Group, Seen, Servers};
-use crate::verdict::Signal;
 use crate::workload;
 
 /// Connections made at the same time; more would overrun the server's backlog.
@@ -85,16 +85,17 @@ impl Instances for Lives {
     }
 }
 
-/// Runs one trial to its end. All that happens goes to `recorder`; `interrupt` may end it early.
+/// Runs one trial to its end. All that happens goes to `recorder`; `stop` may end it early.
 pub async fn run(
     plan: &Plan,
     servers: &mut Servers,
     store: Arc<dyn Store>,
     recorder: Recorder,
-    mut interrupt: watch::Receiver<Option<Signal>>,
+    mut stop: watch::Receiver<Option<Stop>>,
 ) -> Result<(), RunError> {
     let lock = lock_of(plan).ok_or_else(|| RunError::NoSuchLock(plan.lock.kind.clone()))?;
     let items = workload::items(&plan.workload);
+    let finite = (!plan.workload.counts_up()).then_some(items);
     let reach = servers.reach();
     let keys = reach.key_names(&plan.workload);
     let nodes = connect(plan, &reach.servers()).await?;
@@ -117,8 +118,10 @@ pub async fn run(
         keys,
         items,
         store,
+        load: Load::new(plan.most_operations(), finite),
+        pace: (plan.schedule())
+            .map(|starts| Pace::start(starts, plan.load.operations, recorder.clock())),
         recorder,
-        load: Load::new(plan.load.operations, items),
         faults,
     });
     overhear(&shared, &reach);
@@ -152,7 +155,7 @@ pub async fn run(
         });
     }
     let mut instances = start(&shared, nodes, &lives);
-    let died = watch_over(&shared, &mut instances, servers, &mut interrupt).await;
+    let died = watch_over(&shared, &mut instances, servers, &mut stop).await;
     drain(&shared, &mut instances).await;
     // What is struck when the load ends is to be itself again before it is looked at.
     let _ = tokio::time::timeout(plan.longest_section() + DRAIN, shared.faults.settled()).await;
@@ -240,7 +243,7 @@ async fn watch_over(
     shared: &Arc<Shared>,
     instances: &mut JoinSet<End>,
     servers: &mut Servers,
-    interrupt: &mut watch::Receiver<Option<Signal>>,
+    stop: &mut watch::Receiver<Option<Stop>>,
 ) -> bool {
     let mut crashed = 0;
     let all_ended = async {
@@ -256,12 +259,9 @@ async fn watch_over(
         }
     };
     let asked = async {
-        let signal = interrupt
-            .wait_for(Option::is_some)
-            .await
-            .map(|signal| *signal);
-        match signal {
-            Ok(signal) => signal.map_or(Stop::OperationsDone, Stop::Signal),
+        let why = stop.wait_for(Option::is_some).await.map(|why| why.clone());
+        match why {
+            Ok(why) => why.unwrap_or(Stop::OperationsDone),
             // Nobody is left who could interrupt.
             Err(_) => std::future::pending().await,
         }
@@ -274,11 +274,14 @@ async fn watch_over(
             shared.recorder.record(Kind::ServerDied { why });
             Stop::ServerDied
         }
-        () = tokio::time::sleep(shared.plan.duration()) => Stop::DurationOver,
+        () = tokio::time::sleep(shared.plan.issues_for()) => Stop::DurationOver,
         why = all_ended => why,
     };
     shared.recorder.record(Kind::Draining { why: why.clone() });
     shared.load.stop(why.clone());
+    if let Some(pace) = &shared.pace {
+        pace.stop();
+    }
     why == Stop::ServerDied
 }
 

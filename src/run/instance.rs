@@ -9,6 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
 use super::load::Load;
+use super::pace::Pace;
 use super::worker::Worker;
 use crate::client::Conn;
 use crate::fault::Faults;
@@ -35,6 +36,8 @@ pub(super) struct Shared {
     pub(super) recorder: Recorder,
     /// The load.
     pub(super) load: Load,
+    /// When operations are planned to start; absent in a closed loop.
+    pub(super) pace: Option<Pace>,
     /// The faults.
     pub(super) faults: Arc<Faults>,
 }

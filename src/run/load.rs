@@ -1,7 +1,7 @@
 //! Who may issue the next operation, and when nothing is left to do.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -15,7 +15,10 @@ pub struct Load {
     issued: AtomicU64,
     most: u64,
     stop: watch::Sender<Option<Stop>>,
-    items: Mutex<Vec<Item>>,
+    /// The same as `stop`, for those who ask before each operation.
+    stopping: AtomicBool,
+    /// None where there is always more to do: then nobody need look.
+    items: Option<Mutex<Vec<Item>>>,
 }
 
 /// What is known of an item's reads, to tell when it is used up for good.
@@ -34,13 +37,14 @@ struct Item {
 }
 
 impl Load {
-    /// A load of at most so many operations on so many items.
-    pub fn new(operations: Option<u64>, items: u32) -> Load {
+    /// A load of at most so many operations on so many items, or on items that are never used up.
+    pub fn new(operations: Option<u64>, items: Option<u32>) -> Load {
         Load {
             issued: AtomicU64::new(0),
             most: operations.unwrap_or(u64::MAX),
             stop: watch::Sender::new(None),
-            items: Mutex::new((0..items).map(|_| Item::default()).collect()),
+            stopping: AtomicBool::new(false),
+            items: items.map(|n| Mutex::new((0..n).map(|_| Item::default()).collect())),
         }
     }
 
@@ -60,11 +64,12 @@ impl Load {
             stop.get_or_insert(why);
             first
         });
+        self.stopping.store(true, Ordering::Release);
     }
 
     /// Whether the run stops.
     pub fn stopping(&self) -> bool {
-        self.stop.borrow().is_some()
+        self.stopping.load(Ordering::Acquire)
     }
 
     /// Waits until the run stops, and tells why.
@@ -78,21 +83,27 @@ impl Load {
         }
     }
 
-    fn items(&self) -> MutexGuard<'_, Vec<Item>> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    fn items(&self) -> Option<MutexGuard<'_, Vec<Item>>> {
+        let items = self.items.as_ref()?.lock();
+        Some(items.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// An operation is about to read an item. To be kept until it is through with the item.
     pub fn reading(&self, item: u32) -> Interest<'_> {
-        let mut items = self.items();
-        let state = &mut items[item as usize];
-        let number = state.next;
-        state.next += 1;
-        state.reading.insert(number);
+        let state = match self.items() {
+            None => Stage::Through,
+            Some(mut items) => {
+                let state = &mut items[item as usize];
+                let number = state.next;
+                state.next += 1;
+                state.reading.insert(number);
+                Stage::Reading(number)
+            }
+        };
         Interest {
             load: self,
             item,
-            state: Stage::Reading(number),
+            state,
         }
     }
 }
@@ -124,7 +135,12 @@ impl Interest<'_> {
     }
 
     fn turn(&mut self, to: Stage) {
-        let mut items = self.load.items();
+        if self.state == Stage::Through {
+            return;
+        }
+        let Some(mut items) = self.load.items() else {
+            return;
+        };
         let state = &mut items[self.item as usize];
         let saw_nothing = matches!(self.state, Stage::Reading(_)) && to == Stage::Through;
         match self.state {
@@ -154,9 +170,9 @@ impl Drop for Interest<'_> {
     fn drop(&mut self) {
         // A read that was cut off saw nothing, but neither did it see nothing left.
         if let Stage::Reading(number) = self.state {
-            self.load.items()[self.item as usize]
-                .reading
-                .remove(&number);
+            if let Some(mut items) = self.load.items() {
+                items[self.item as usize].reading.remove(&number);
+            }
         } else {
             self.turn(Stage::Through);
         }
@@ -169,7 +185,7 @@ mod tests {
 
     #[test]
     fn nothing_is_left_only_when_no_earlier_reader_can_still_write() {
-        let load = Load::new(None, 1);
+        let load = Load::new(None, Some(1));
         let mut slow = load.reading(0);
         let mut fast = load.reading(0);
         fast.read(0);
@@ -184,7 +200,7 @@ mod tests {
 
     #[test]
     fn every_item_must_be_used_up() {
-        let load = Load::new(None, 2);
+        let load = Load::new(None, Some(2));
         load.reading(0).read(0);
         assert!(!load.stopping());
         load.reading(1).read(0);
@@ -193,7 +209,7 @@ mod tests {
 
     #[test]
     fn no_operation_is_issued_beyond_the_last() {
-        let load = Load::new(Some(2), 1);
+        let load = Load::new(Some(2), None);
         assert_eq!(
             [load.next(), load.next(), load.next()],
             [Some(0), Some(1), None]

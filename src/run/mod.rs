@@ -10,6 +10,7 @@ mod left_behind;
 mod load;
 mod operation;
 mod overheard;
+mod pace;
 mod section;
 mod waiting;
 mod worker;

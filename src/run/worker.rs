@@ -65,16 +65,27 @@ impl Worker {
 
     /// Runs until there is no operation left to issue.
     pub(super) async fn run(mut self) {
-        while let Some(op) = self.shared.load.next() {
+        while let Some((op, planned)) = self.next().await {
             let Some(item) = self.next_item(op).await else {
                 return;
             };
-            self.operation(op, item).await;
+            self.operation(op, item, planned).await;
             let pause = self.think.draw();
             if !pause.is_zero() && !self.pause(pause).await {
                 return;
             }
         }
+    }
+
+    /// The next operation that nobody else issues, and when it was planned to begin; waits until
+    /// then.
+    async fn next(&self) -> Option<(OpId, Option<Time>)> {
+        let Some(pace) = &self.shared.pace else {
+            return Some((self.shared.load.next()?, None));
+        };
+        pace.due().await?;
+        let op = self.shared.load.next()?;
+        Some((op, Some(pace.planned(op))))
     }
 
     /// What the operation is about; waits until it is due.
@@ -108,7 +119,7 @@ impl Worker {
         self.shared.plan.lock.mistake
     }
 
-    async fn operation(&mut self, op: OpId, item: u32) {
+    async fn operation(&mut self, op: OpId, item: u32, planned: Option<Time>) {
         let operation = Arc::new(Operation {
             op,
             item,
@@ -125,6 +136,7 @@ impl Worker {
             instance: self.instance,
             worker: self.number,
             key: workload::key_of(&self.shared.plan.workload, item),
+            planned_ns: planned,
         });
         match self.acquire(&operation, arrived).await {
             Ok(grant) => self.hold(&operation, grant).await,

@@ -64,6 +64,7 @@ pub static ALL: &[BuiltIn] = built_in![
     "reply-lost",
     "restart-empty",
     "slow-node",
+    "soak",
     "split-brain",
     "stall-watchdog",
     "ttl-sweep",

@@ -118,6 +118,14 @@ impl Dist {
         }
     }
 
+    /// Anything between two ends.
+    pub fn uniform(low: Duration, high: Duration) -> Dist {
+        Dist::Uniform {
+            low_ns: nanos(low),
+            high_ns: nanos(high),
+        }
+    }
+
     fn sample(&self, rng: &mut impl Rng) -> Duration {
         Duration::from_nanos(match self {
             Dist::Constant { ns } => *ns,

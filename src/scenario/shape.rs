@@ -11,8 +11,10 @@ use super::dist::Dist;
 use super::expect::Expect;
 use super::fault::Fault;
 use super::mistake::Mistake;
+use super::pace::Stage;
 use super::problem::Invalid;
 use super::read::{Problems, Table};
+use super::threshold::Threshold;
 use super::trap::Trap;
 use super::{syntax, tables};
 
@@ -73,6 +75,8 @@ pub struct Scenario {
     pub guard: Guard,
     /// What is done on purpose.
     pub faults: Vec<Fault>,
+    /// What is demanded of what is measured.
+    pub thresholds: Vec<Threshold>,
     /// What is expected of each lock; one that is not named must pass.
     pub expect: BTreeMap<String, Expect>,
 }
@@ -125,6 +129,10 @@ pub struct Load {
     pub duration_ns: u64,
     /// What a worker does between two operations.
     pub think: Dist,
+    /// When operations are to start, in the run's own time; empty where each worker's next one
+    /// waits for the one before (closed loop).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<Stage>,
 }
 
 /// The business in the section.
@@ -149,6 +157,11 @@ pub enum Workload {
     },
     /// Each operation adds one to a counter.
     Counter,
+    /// Each operation adds one to the counter of the key that it draws.
+    Tally {
+        /// How many keys, each with a counter and a lock of its own.
+        keys: u32,
+    },
     /// Each tick of a schedule must run exactly once, and every instance tries.
     Cron {
         /// Ticks in all.
@@ -158,6 +171,30 @@ pub enum Workload {
     },
     /// Each operation leads for the length of its section, and adds one to the count of terms.
     Leader,
+}
+
+impl Workload {
+    /// Whether each item is a number that grows with each write, and there is always more to do.
+    pub fn counts_up(&self) -> bool {
+        match self {
+            Workload::Counter | Workload::Tally { .. } | Workload::Leader => true,
+            Workload::FlashSale { .. } | Workload::Reconcile { .. } | Workload::Cron { .. } => {
+                false
+            }
+        }
+    }
+
+    /// The same with so many keys, where their number can be chosen.
+    pub fn with_keys(&self, keys: u32) -> Option<Workload> {
+        let mut changed = self.clone();
+        match &mut changed {
+            Workload::FlashSale { skus: n, .. }
+            | Workload::Reconcile { accounts: n, .. }
+            | Workload::Tally { keys: n } => *n = keys,
+            Workload::Counter | Workload::Cron { .. } | Workload::Leader => return None,
+        }
+        Some(changed)
+    }
 }
 
 /// What one lock protects.
@@ -223,11 +260,13 @@ pub enum Store {
     Postgres,
     /// The same Redis that holds the locks.
     Redis,
+    /// The memory of this process: a simulation, for loads that no database keeps up with.
+    Memory,
 }
 
 impl Store {
     /// All of them.
-    pub const ALL: [Store; 3] = [Store::Sqlite, Store::Postgres, Store::Redis];
+    pub const ALL: [Store; 4] = [Store::Sqlite, Store::Postgres, Store::Redis, Store::Memory];
 
     /// The word for it in a scenario.
     pub fn word(self) -> &'static str {
@@ -235,6 +274,15 @@ impl Store {
             Store::Sqlite => "sqlite",
             Store::Postgres => "postgres",
             Store::Redis => "redis",
+            Store::Memory => "memory",
+        }
+    }
+
+    /// What a reader of a report is to know of it.
+    pub fn described(self) -> &'static str {
+        match self {
+            Store::Memory => "memory (in this process)",
+            other => other.word(),
         }
     }
 }

@@ -11,10 +11,12 @@ use super::dist::Dist;
 use super::expect::expectations;
 use super::fault::{Place, faults_of};
 use super::mistake::{Mistake, mistake};
+use super::pace::{Schedule, Stage, rate_of, stages_of};
 use super::read::{Field, Table};
 use super::shape::{
     Granularity, Guard, Load, Scenario, Store, Topology, Vocabulary, Wait, Workload,
 };
+use super::threshold::thresholds_of;
 use super::times::{dist, positive, section_of};
 use super::trap::Trap;
 use crate::clock::nanos;
@@ -62,6 +64,7 @@ pub(super) fn scenario(root: Table<'_>, known: &Vocabulary) -> Option<Scenario> 
     let expect = root
         .get("expect")
         .map(|field| expectations(&field, of, known));
+    let thresholds = root.get("thresholds").map(|field| thresholds_of(&field));
     root.finish();
     let (section, heeds_lost_lease) = section?;
     let lock = lock?;
@@ -94,6 +97,7 @@ pub(super) fn scenario(root: Table<'_>, known: &Vocabulary) -> Option<Scenario> 
         store,
         guard,
         faults: faults.unwrap_or(Some(vec![]))?,
+        thresholds: thresholds.unwrap_or(Some(vec![]))?,
         expect: expect.unwrap_or(Some(BTreeMap::new()))?,
     })
 }
@@ -164,23 +168,46 @@ fn load_of(table: Table<'_>, instances: Option<u64>, workers: Option<u64>) -> Op
     let operations = table
         .get("operations")
         .map(|field| field.integer(1..=1_000_000_000));
-    let duration = table.need("duration", "\"90s\"");
-    let duration = duration.and_then(|field| positive(&field));
+    let rate = table.get("rate").map(|field| rate_of(&field));
+    let stages_field = table.get("stages");
+    if let (Some(field), Some(_)) = (&stages_field, &rate) {
+        field.problem("`rate` and `stages` exclude each other");
+    }
+    let stages = stages_field.as_ref().map(stages_of);
+    let duration = match stages_field {
+        Some(_) => table.get("duration"),
+        None => table.need("duration", "\"90s\""),
+    };
+    let duration = duration.map(|field| positive(&field));
     let think = table.get("think").map(|field| dist(&field));
     table.finish();
+    let stages = stages.unwrap_or(Some(vec![]))?;
+    let long = Schedule::new(&stages).map(|schedule| schedule.long());
     Some(Load {
+        stages: match rate {
+            Some(rate) => vec![Stage::steady(rate?)],
+            None => stages,
+        },
         instances: instances? as u32,
         workers: workers? as u32,
         operations: operations.map_or(Some(None), |read| read.map(Some))?,
-        duration_ns: nanos(duration?),
+        duration_ns: nanos(duration.unwrap_or(long)?),
         think: think.unwrap_or(Some(Dist::Constant { ns: 0 }))?,
     })
 }
 
 fn workload_of(table: Table<'_>) -> Option<Workload> {
     let kind = table.need("kind", "\"flash-sale\"");
-    let kind = kind
-        .and_then(|field| field.word(&["flash-sale", "reconcile", "counter", "cron", "leader"]));
+    let kind = kind.and_then(|field| {
+        field.word(&[
+            "flash-sale",
+            "reconcile",
+            "counter",
+            "tally",
+            "cron",
+            "leader",
+        ])
+    });
     let workload = match kind {
         Some("flash-sale") => flash_sale(&table),
         Some("reconcile") => {
@@ -199,6 +226,7 @@ fn workload_of(table: Table<'_>) -> Option<Workload> {
             })
         }
         Some("counter") => Some(Workload::Counter),
+        Some("tally") => number(&table, "keys", "100").map(|keys| Workload::Tally { keys }),
         Some(_) => Some(Workload::Leader),
         // Without its kind nothing is known about the other keys: no follow-on mistakes.
         None => {

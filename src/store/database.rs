@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio_postgres::Config;
 
 use super::jobs::CONNECTIONS;
+use super::memory::Memory;
 use super::postgres::Postgres;
 use super::redis::Redis;
 use super::sqlite::{self, Sqlite};
@@ -59,6 +60,8 @@ pub enum Database {
     Sqlite,
     /// The Redis of each trial.
     Redis,
+    /// This process.
+    Memory,
     /// A PostgreSQL: the run's own, or a user's.
     Postgres {
         /// The run's own.
@@ -77,6 +80,7 @@ impl Database {
         match (kind, named) {
             (scenario::Store::Sqlite, _) => Ok(Database::Sqlite),
             (scenario::Store::Redis, _) => Ok(Database::Redis),
+            (scenario::Store::Memory, _) => Ok(Database::Memory),
             (scenario::Store::Postgres, Some(url)) => {
                 let mut at = url.clone();
                 if at.0.get_password().is_none()
@@ -127,6 +131,10 @@ impl Database {
                 let store = Redis::create(server, &prefix, workload, guard).await?;
                 Ok(Opened::Redis(Arc::new(store)))
             }
+            Database::Memory => {
+                let store = Memory::create(workload, guard);
+                Ok(Opened::Memory(Arc::new(store)))
+            }
             Database::Postgres { at, .. } => {
                 let schema = format!("oversold_{}", topology::own_name(plan.seed));
                 let store = Postgres::create(at.0.clone(), &schema, workload, guard).await;
@@ -159,6 +167,8 @@ pub enum Opened {
     Redis(Arc<Redis>),
     /// In its schema.
     Postgres(Arc<Postgres>),
+    /// In this process.
+    Memory(Arc<Memory>),
 }
 
 impl Opened {
@@ -168,6 +178,7 @@ impl Opened {
             Opened::Sqlite(store) => Arc::clone(store) as Arc<dyn Store>,
             Opened::Redis(store) => Arc::clone(store) as Arc<dyn Store>,
             Opened::Postgres(store) => Arc::clone(store) as Arc<dyn Store>,
+            Opened::Memory(store) => Arc::clone(store) as Arc<dyn Store>,
         }
     }
 
@@ -178,6 +189,7 @@ impl Opened {
             Opened::Sqlite(_) => return Ok(ledger),
             Opened::Redis(_) => ledger_file(scenario::Store::Redis),
             Opened::Postgres(_) => ledger_file(scenario::Store::Postgres),
+            Opened::Memory(_) => ledger_file(scenario::Store::Memory),
         };
         let path = folder.join(file);
         let at = |why: String| StoreError(format!("{}: {why}", path.display()));
@@ -189,7 +201,7 @@ impl Opened {
     /// Takes away what must not stay: the run's schema, the run's keys.
     pub async fn close(self) -> Result<(), StoreError> {
         match self {
-            Opened::Sqlite(_) => Ok(()),
+            Opened::Sqlite(_) | Opened::Memory(_) => Ok(()),
             Opened::Redis(store) => store.remove_keys().await,
             Opened::Postgres(store) => store.drop_schema().await,
         }
@@ -200,7 +212,9 @@ impl Opened {
 pub fn ledger_file(kind: scenario::Store) -> &'static str {
     match kind {
         scenario::Store::Sqlite => "ledger.sqlite",
-        scenario::Store::Postgres | scenario::Store::Redis => "ledger.json",
+        scenario::Store::Postgres | scenario::Store::Redis | scenario::Store::Memory => {
+            "ledger.json"
+        }
     }
 }
 

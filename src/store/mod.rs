@@ -16,6 +16,7 @@
 
 mod database;
 mod jobs;
+pub mod memory;
 pub mod postgres;
 pub mod redis;
 mod shape;

@@ -19,7 +19,7 @@ impl Shape {
         match workload {
             Workload::FlashSale { .. } => Shape::Stock,
             Workload::Reconcile { .. } | Workload::Cron { .. } => Shape::Entries,
-            Workload::Counter | Workload::Leader => Shape::Counter,
+            Workload::Counter | Workload::Tally { .. } | Workload::Leader => Shape::Counter,
         }
     }
 

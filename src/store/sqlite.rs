@@ -135,7 +135,10 @@ fn set_up(connection: &mut Connection, workload: &Workload, guard: Guard) -> rus
         }
         Shape::Entries => add_accounts(&tx, items, each)?,
         Shape::Counter => {
-            tx.execute("INSERT INTO counters (id) VALUES (0)", [])?;
+            let mut insert = tx.prepare("INSERT INTO counters (id) VALUES (?1)")?;
+            for item in 0..items {
+                insert.execute([item])?;
+            }
         }
     }
     tx.commit()

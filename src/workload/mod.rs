@@ -16,7 +16,7 @@ pub struct Entry {
 }
 
 /// Every workload there is.
-pub static ALL: [Entry; 5] = [
+pub static ALL: [Entry; 6] = [
     Entry {
         name: "flash-sale",
         about: "sell the units of some SKUs; counts oversell (stock, skus, granularity)",
@@ -28,6 +28,10 @@ pub static ALL: [Entry; 5] = [
     Entry {
         name: "counter",
         about: "add one to a counter; counts lost updates",
+    },
+    Entry {
+        name: "tally",
+        about: "add one to the counter of a drawn key, each under a lock of its own (keys)",
     },
     Entry {
         name: "cron",
@@ -77,6 +81,7 @@ pub fn items(workload: &Workload) -> u32 {
         Workload::FlashSale { skus, .. } => *skus,
         Workload::Reconcile { accounts, .. } => *accounts,
         Workload::Cron { ticks, .. } => *ticks,
+        Workload::Tally { keys } => *keys,
         Workload::Counter | Workload::Leader => 1,
     }
 }
@@ -91,7 +96,7 @@ pub fn each(workload: &Workload) -> u32 {
         | Workload::Cron { .. } => 1,
         Workload::FlashSale { stock, .. } => *stock,
         Workload::Reconcile { entries, .. } => *entries,
-        Workload::Counter | Workload::Leader => 0,
+        Workload::Counter | Workload::Tally { .. } | Workload::Leader => 0,
     }
 }
 
@@ -113,9 +118,9 @@ pub fn key_of(workload: &Workload, item: u32) -> u32 {
 
 /// How much is left to do of an item that shows this value. A counter is never done.
 pub fn left(workload: &Workload, value: i64) -> i64 {
-    match workload {
-        Workload::Counter | Workload::Leader => 1,
-        _ => value,
+    match workload.counts_up() {
+        true => 1,
+        false => value,
     }
 }
 
@@ -131,6 +136,7 @@ pub fn item_name(workload: &Workload, item: u32) -> String {
         Workload::Reconcile { .. } => format!("account_{}", item + 1),
         Workload::Cron { .. } => format!("tick_{}", item + 1),
         Workload::Counter => "counter".to_owned(),
+        Workload::Tally { .. } => format!("tally_{}", item + 1),
         Workload::Leader => "term".to_owned(),
     }
 }
@@ -145,7 +151,7 @@ pub fn key_name(workload: &Workload, key: u32) -> String {
         Workload::FlashSale { .. } => "stock:lock",
         Workload::Reconcile { .. } => "lock:reconcile",
         Workload::Cron { .. } => "lock:cron",
-        Workload::Counter | Workload::Leader => "lock",
+        Workload::Counter | Workload::Tally { .. } | Workload::Leader => "lock",
     };
     format!("{purpose}:{}", item_name(workload, key))
 }

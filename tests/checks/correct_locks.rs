@@ -159,6 +159,7 @@ impl World {
                 instance,
                 worker,
                 key,
+                planned_ns: None,
             },
         );
         self.ask(at, caller);
@@ -391,6 +392,7 @@ fn stranger(beside: &Section, shape: &Shape, quarter: u64) -> Vec<Event> {
             instance,
             worker,
             key,
+            planned_ns: None,
         },
         Kind::Asked { op },
         Kind::Granted {

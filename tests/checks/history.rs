@@ -153,6 +153,7 @@ impl History {
                 instance: op.instance(),
                 worker: op.instance(),
                 key: op.key,
+                planned_ns: None,
             };
             self.record_at(seconds, arrived);
         }
@@ -295,7 +296,7 @@ impl History {
         let left = match &self.plan.workload {
             _ if !landed => replaced,
             Workload::Reconcile { .. } => 0,
-            Workload::Counter | Workload::Leader => seen + 1,
+            Workload::Counter | Workload::Tally { .. } | Workload::Leader => seen + 1,
             _ => seen - 1,
         };
         self.record(Kind::Wrote {

@@ -156,6 +156,7 @@ impl Oversold {
             "ttl-sweep",
             "rate-sweep",
             "granularity",
+            "soak",
         ];
         if runs.contains(&self.words[0].as_str()) {
             command.arg("--out").arg(&reports);
@@ -246,6 +247,11 @@ impl Running {
             self.not_for_ever(words);
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// What it has said on standard error so far.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(self.out.path().join("stderr")).unwrap_or_default()
     }
 
     /// Its servers: processes that it started and that still run.

@@ -92,6 +92,7 @@ impl Scene {
                 instance,
                 worker,
                 key,
+                ..
             } => self.arrived(*op, *instance, *worker, *key, at),
             Kind::Asked { op } => self.with(*op, |op| {
                 op.asked = Some(at);
@@ -404,6 +405,7 @@ mod tests {
                 instance,
                 worker,
                 key,
+                planned_ns: None,
             },
             Kind::Asked { op },
             Kind::Granted {

@@ -1,0 +1,260 @@
+//! A soak while it runs: what is shown, told and served, the report of the moment, and what ends it
+//! early. It looks at the recorder's thread ten times a second; no worker waits for it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::signal::unix::{self, SignalKind};
+use tokio::sync::watch;
+
+use super::metrics;
+use super::session::Session;
+use super::trial::{Sink, leave};
+use crate::check::{Cause, Expected};
+use crate::clock::Clock;
+use crate::history::event::Stop;
+use crate::plan::Plan;
+use crate::progress::board::{Board, Glance};
+use crate::report::openmetrics::Snapshot;
+use crate::report::threshold::{Measured, crossed};
+use crate::report::{Report, Trial};
+use crate::store::Store;
+
+/// How often it looks.
+const TICK: Duration = Duration::from_millis(100);
+/// How many violations are told one by one.
+const TOLD: usize = 10;
+
+/// A sink that the recorder's thread and those who look at it share.
+pub(super) type Shared = Arc<Mutex<Sink>>;
+
+/// The sink, for as long as it takes to look.
+pub(super) fn lock(sink: &Shared) -> MutexGuard<'_, Sink> {
+    sink.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is looked at, and what may be done.
+pub(super) struct Live<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) server: &'a str,
+    pub(super) folder: &'a Path,
+    pub(super) session: &'a Session,
+    pub(super) sink: Shared,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Clock,
+    pub(super) stop: &'a watch::Sender<Option<Stop>>,
+}
+
+impl Live<'_> {
+    /// Looks on until the work is done.
+    pub(super) async fn watch<T>(self, work: impl Future<Output = T>) -> T {
+        let label = format!("{} / {}", self.plan.scenario, self.plan.lock.kind);
+        let mut board = Board::start(label, self.session.progress);
+        // Where it cannot be listened to, nobody is answered.
+        let mut usr1 = unix::signal(SignalKind::user_defined1()).ok();
+        let served = async {
+            match &self.session.metrics {
+                Some(listener) => metrics::serve(listener, || self.metrics()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let (mut work, mut served) = (std::pin::pin!(work), std::pin::pin!(served));
+        let mut told = Told::default();
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => {
+                    self.tell(&mut told, &board);
+                    told.rest(&board);
+                    return done;
+                }
+                () = asked(&mut usr1) => board.status(&self.glance()),
+                () = &mut served => {}
+                _ = ticks.tick() => {
+                    self.tell(&mut told, &board);
+                    board.show(|| self.glance());
+                    self.end_early();
+                    self.roll(&mut told, &board).await;
+                }
+            }
+        }
+    }
+
+    fn glance(&self) -> Glance {
+        let sink = lock(&self.sink);
+        let summary = &sink.summary;
+        let last = sink.watched.as_ref().map(|watched| watched.intervals.last);
+        let last = last.unwrap_or_default();
+        let elapsed = summary
+            .now()
+            .since(summary.began().unwrap_or(summary.now()));
+        let faults = sink
+            .watched
+            .iter()
+            .flat_map(|watched| watched.faults.values());
+        Glance {
+            issued: summary.counts.operations,
+            per_second: last.per_second,
+            p99_ns: last.p99_ns,
+            max_ns: last.max_ns,
+            waiting: summary.waiting(),
+            violations: sink.judge.violations(),
+            left: self.left(summary.counts.operations, elapsed),
+            faults: faults.cloned().collect(),
+        }
+    }
+
+    /// By the number of operations or by the duration, whichever ends first.
+    fn left(&self, issued: u64, elapsed: Duration) -> Option<Duration> {
+        let by_time = self.plan.duration().saturating_sub(elapsed);
+        let by_number = self.plan.load.operations.filter(|_| issued > 0).map(|all| {
+            let each = elapsed.as_secs_f64() / issued as f64;
+            Duration::try_from_secs_f64(each * all.saturating_sub(issued) as f64)
+                .unwrap_or(Duration::MAX)
+        });
+        Some(by_number.map_or(by_time, |left| left.min(by_time)))
+    }
+
+    fn metrics(&self) -> String {
+        let sink = lock(&self.sink);
+        let count = |property| sink.judge.count(property);
+        let snapshot = Snapshot::new(&sink.summary, count, self.plan.load.workers);
+        drop(sink);
+        snapshot.render()
+    }
+
+    /// Tells the violations that are new.
+    fn tell(&self, told: &mut Told, board: &Board) {
+        let sink = lock(&self.sink);
+        told.found = sink.judge.violations();
+        let kept = sink.judge.found();
+        let new = kept[told.looked.min(kept.len())..].to_vec();
+        told.looked = kept.len();
+        drop(sink);
+        for finding in new
+            .iter()
+            .filter(|finding| finding.cause != Cause::DriverLag)
+        {
+            if told.told < TOLD {
+                board.say(&format!(
+                    "violation at {:.3} s: {} ({}): {}",
+                    finding.at_ns.seconds(),
+                    finding.property.word(),
+                    finding.cause.word(),
+                    finding.summary
+                ));
+            }
+            told.told += 1;
+        }
+    }
+
+    /// Ends the run where the plan says that what was found is enough.
+    fn end_early(&self) {
+        if self.stop.borrow().is_some() {
+            return;
+        }
+        let sink = lock(&self.sink);
+        let why = self.enough(&sink);
+        drop(sink);
+        if let Some(why) = why {
+            self.stop.send_replace(Some(why));
+        }
+    }
+
+    fn enough(&self, sink: &Sink) -> Option<Stop> {
+        let soak = self.plan.soak.as_ref()?;
+        let violations = sink.judge.violations();
+        if soak.max_violations.is_some_and(|most| violations >= most) {
+            return Some(Stop::Violations);
+        }
+        // What is done on purpose may take as long as it does.
+        let at_most = Duration::from_nanos(soak.max_outage_ns) + self.plan.longest_section();
+        if sink.summary.silent_for(self.clock.now()) >= at_most {
+            return Some(Stop::Silence);
+        }
+        let measured = Measured {
+            summary: &sink.summary,
+            violations,
+            ledger: None,
+        };
+        let mut ending = self.plan.thresholds.iter().filter(|one| one.abort_on_fail);
+        let over = ending.any(|one| crossed(one, measured));
+        over.then_some(Stop::Threshold)
+    }
+
+    /// Leaves the report of this moment now and then: it survives whatever ends this process.
+    async fn roll(&self, told: &mut Told, board: &Board) {
+        if told.rolled.elapsed() < self.session.rolling {
+            return;
+        }
+        told.rolled = Instant::now();
+        // A store or a disk that fails for a moment must not end the run; the end will tell.
+        let left = match self.store.ledger().await {
+            Err(why) => Err(why.to_string()),
+            Ok(ledger) => {
+                let report = {
+                    let sink = lock(&self.sink);
+                    let judged = sink.judge.so_far();
+                    let folder = self.folder.display().to_string();
+                    let trial = Trial::new(self.plan, folder, judged, ledger, &sink.summary);
+                    let going_on = Expected {
+                        verdict: trial.lock_verdict.and(trial.business_verdict),
+                        missed: vec!["the run was still going on".to_owned()],
+                    };
+                    Report {
+                        partial: true,
+                        ..Report::new(self.plan, self.server, vec![trial], going_on)
+                    }
+                };
+                leave(self.folder, &report).map_err(|why| why.to_string())
+            }
+        };
+        if let Err(why) = left {
+            board.say(&format!("warning: no report of this moment: {why}"));
+        }
+    }
+}
+
+/// Waits for the signal that asks for a status line.
+async fn asked(usr1: &mut Option<unix::Signal>) {
+    match usr1 {
+        Some(usr1) => {
+            usr1.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// What was told so far.
+struct Told {
+    /// Findings looked at.
+    looked: usize,
+    /// Violations told, or not told any more.
+    told: usize,
+    /// Violations found.
+    found: u64,
+    rolled: Instant,
+}
+
+impl Default for Told {
+    fn default() -> Told {
+        Told {
+            looked: 0,
+            told: 0,
+            found: 0,
+            rolled: Instant::now(),
+        }
+    }
+}
+
+impl Told {
+    fn rest(&self, board: &Board) {
+        let more = self.found.saturating_sub(self.told.min(TOLD) as u64);
+        if more > 0 {
+            board.say(&format!("and {more} more violations"));
+        }
+    }
+}
