@@ -425,6 +425,41 @@ fn nobody_behind_a_port_and_a_wrong_password_are_told_at_once() {
 }
 
 #[test]
+fn a_soak_at_a_port_with_nobody_behind_it_ends_at_once() {
+    let began = Instant::now();
+    let ended = run(&format!(
+        "soak -c 200 --url redis://127.0.0.1:{}",
+        free_port()
+    ))
+    .run();
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_unix_socket_is_reached_by_its_path_and_no_link_stands_before_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("redis.sock");
+    let path = socket.display().to_string();
+    let redis = Redis::start_in(folder, &["--unixsocket", &path]);
+    let began = Instant::now();
+    while !socket.exists() {
+        assert!(began.elapsed() < FOREVER, "no socket");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let ended = run(&format!("soak -c 20 -n 2k --keys 2 --url unix://{path}")).run();
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(redis.keys(), [""; 0]);
+    let ended = run(&format!("run reply-lost --url unix://{path}")).run();
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("redis://HOST:PORT"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
 fn a_missing_permission_is_named_with_what_grants_it() {
     let redis = Redis::start(&[]);
     let url = format!("redis://oversold:{PASSWORD}@127.0.0.1:{}", redis.port);

@@ -11,7 +11,7 @@ use crate::topology::External;
 #[derive(Debug, Args)]
 pub(super) struct ExternalFlags {
     /// Run at this Redis instead of servers that the run starts: redis://USER:PASSWORD@HOST:PORT/DB,
-    /// rediss:// for TLS, redis+sentinel://HOST:PORT,HOST:PORT/NAME. Repeated: independent nodes for a
+    /// rediss:// for TLS, redis+sentinel://HOST:PORT,HOST:PORT/NAME, unix:///PATH. Repeated: independent nodes for a
     /// lock on a majority. With a password better in the variable, which no process list shows
     #[arg(
         long,

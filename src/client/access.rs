@@ -3,17 +3,25 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, RedisError, TlsCertificates};
 
-/// A host and a port.
+/// A host and a port, or a Unix socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// A name, or an address without brackets.
+    /// A name, or an address without brackets; or the path of a Unix socket, which begins with a slash.
     pub host: String,
-    /// The port.
+    /// The port; of a Unix socket 0.
     pub port: u16,
+}
+
+impl Place {
+    /// The path of the Unix socket, if it is one.
+    pub fn socket(&self) -> Option<&Path> {
+        self.host.starts_with('/').then(|| Path::new(&self.host))
+    }
 }
 
 impl From<SocketAddr> for Place {
@@ -27,6 +35,9 @@ impl From<SocketAddr> for Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.socket().is_some() {
+            return f.write_str(&self.host);
+        }
         match self.host.contains(':') {
             true => write!(f, "[{}]:{}", self.host, self.port),
             false => write!(f, "{}:{}", self.host, self.port),
@@ -122,9 +133,10 @@ impl Access {
         name: Option<&str>,
     ) -> Result<redis::Client, RedisError> {
         let (host, port) = (place.host.clone(), place.port);
-        let address = match self.tls {
-            None => ConnectionAddr::Tcp(host, port),
-            Some(_) => ConnectionAddr::TcpTls {
+        let address = match (place.socket(), &self.tls) {
+            (Some(path), _) => ConnectionAddr::Unix(path.to_owned()),
+            (None, None) => ConnectionAddr::Tcp(host, port),
+            (None, Some(_)) => ConnectionAddr::TcpTls {
                 host,
                 port,
                 insecure: false,

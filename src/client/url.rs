@@ -1,6 +1,6 @@
 //! The URL of a user's own Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for
 //! TLS, and `redis+sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DATABASE]` where Sentinels
-//! know the primary by a name. No error repeats it, for there may be a password in it.
+//! know the primary by a name; or `unix://[USER:PASSWORD@]/PATH` for a Unix socket. No error repeats it, for there may be a password in it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,8 @@ use super::server::{Sentinels, Server};
 
 /// What is asked for.
 const WANTED: &str = "write `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://...` for TLS, \
-    or `redis+sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DATABASE]`; what is special in a \
+    `redis+sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DATABASE]`, or \
+    `unix://[USER:PASSWORD@]/PATH` for a Unix socket; what is special in a \
     password stands there as %XX";
 /// Where Sentinels listen if nobody says otherwise.
 const SENTINEL_PORT: u16 = 26379;
@@ -42,6 +43,9 @@ impl FromStr for RedisUrl {
             Some(scheme) => (scheme, true),
             None => (scheme, false),
         };
+        if scheme == "unix" && !sentinel {
+            return socket(rest);
+        }
         if !["redis", "rediss"].contains(&scheme) {
             return Err(NoRedisUrl("this is no URL of a Redis"));
         }
@@ -84,6 +88,26 @@ impl FromStr for RedisUrl {
     }
 }
 
+/// The URL of a Unix socket, without its scheme.
+fn socket(rest: &str) -> Result<RedisUrl, NoRedisUrl> {
+    let (who, path) = match rest.rsplit_once('@') {
+        Some((who, path)) => (format!("{who}@"), path),
+        None => (String::new(), rest),
+    };
+    if !path.starts_with('/') || path.contains(['?', '#']) {
+        return Err(NoRedisUrl("the path of a socket begins with a slash"));
+    }
+    // The library's own reader takes user and password apart.
+    let read = format!("redis://{who}localhost").into_connection_info();
+    let read = read.map_err(|_| NoRedisUrl("this is no URL of a Redis"))?;
+    let (host, port) = (path.to_owned(), 0);
+    Ok(RedisUrl {
+        places: vec![Place { host, port }],
+        name: None,
+        access: access(&read, false)?,
+    })
+}
+
 /// Whether a port stands behind a host, which may be an address in brackets.
 fn has_port(host: &str) -> bool {
     let name = host.rsplit_once(']').map_or(host, |(_, rest)| rest);
@@ -120,6 +144,7 @@ impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self.access.tls {
             Some(_) => "rediss",
+            None if self.is_socket() => "unix",
             None => "redis",
         };
         let places: Vec<String> = self.places.iter().map(Place::to_string).collect();
@@ -143,6 +168,11 @@ impl RedisUrl {
             tls.authority = Some(authority.to_owned());
         }
         self
+    }
+
+    /// Whether it is that of a Unix socket.
+    pub fn is_socket(&self) -> bool {
+        self.places.iter().any(|place| place.socket().is_some())
     }
 
     /// How one gets in.
@@ -195,6 +225,7 @@ mod tests {
                 "redis+sentinel://me:h%40sh@a:1,b/shop/2",
                 "redis+sentinel://a:1,b:26379/shop/2",
             ),
+            ("unix://me:hush@/run/redis.sock", "unix:///run/redis.sock"),
         ] {
             assert_eq!(read(text).to_string(), shown);
         }
@@ -224,6 +255,8 @@ mod tests {
             "redis://me:hush@a/hush",
             "redis+sentinel://me:hush@a:1",
             "redis://me:hush@",
+            "unix://me:hush@run/redis.sock",
+            "unix://hush@/run/redis.sock",
         ] {
             let why = text.parse::<RedisUrl>().expect_err(text).to_string();
             assert!(!why.contains("hush"), "{why}");

@@ -12,6 +12,8 @@ pub struct ExternalShape {
     pub sentinels: bool,
     /// Whether their traffic is encrypted.
     pub tls: bool,
+    /// Whether they are reached by a Unix socket.
+    pub socket: bool,
     /// Whether faults may change them for everybody.
     pub allows_server_faults: bool,
 }
@@ -41,6 +43,9 @@ impl ExternalShape {
                 Means::Link if self.tls => {
                     "is done by a link that reads the traffic, and nobody can read TLS: name the \
                      server by `redis://`, or run this without `--url`"
+                }
+                Means::Link if self.socket => {
+                    "is done by a link in front of a port: name the server by `redis://HOST:PORT`"
                 }
                 Means::Link if self.sentinels => {
                     "is done by a link in front of the server, and clients go where the Sentinels \

@@ -66,6 +66,7 @@ impl External {
             nodes: self.urls.len() as u32,
             sentinels: self.urls.iter().any(RedisUrl::has_sentinels),
             tls: self.urls.iter().any(RedisUrl::has_tls),
+            socket: self.urls.iter().any(RedisUrl::is_socket),
             allows_server_faults: self.allows_server_faults,
         }
     }

@@ -1,7 +1,7 @@
 //! The look at a user's own Redis before anything is done there: who it is, whether it takes writes
 //! and so many clients, whether it lets us do what a run does, whether it tells of its keys.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -82,12 +82,7 @@ async fn look_now(url: &RedisUrl, need: Need<'_>) -> Result<Seen, ExternalError>
         what: format!("no such host: {why}"),
         next: "name it as this machine knows it: `--url redis://HOST:PORT`".to_owned(),
     };
-    let found = tokio::net::lookup_host((place.host.as_str(), place.port)).await;
-    let own = match found.map(|mut found| found.next()) {
-        Ok(Some(own)) => own,
-        Ok(None) => return Err(unknown("no address".to_owned())),
-        Err(why) => return Err(unknown(why.to_string())),
-    };
+    let own = address(&place).await.map_err(unknown)?;
     let itself = Server::At(place.clone(), server.access().clone());
     if journal::is_left(&here) {
         return Err(ExternalError {
@@ -111,6 +106,16 @@ async fn look_now(url: &RedisUrl, need: Need<'_>) -> Result<Seen, ExternalError>
         version: info.version(),
         run_id: info.field("run_id").to_owned(),
     })
+}
+
+/// The address of a place. A Unix socket has none, and nobody needs it: no link stands before one.
+async fn address(place: &Place) -> Result<SocketAddr, String> {
+    if place.socket().is_some() {
+        return Ok(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+    }
+    let found = tokio::net::lookup_host((place.host.as_str(), place.port)).await;
+    let mut found = found.map_err(|why| why.to_string())?;
+    found.next().ok_or_else(|| "no address".to_owned())
 }
 
 /// Where the server is at present.
