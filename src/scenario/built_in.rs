@@ -60,6 +60,7 @@ pub static ALL: &[BuiltIn] = built_in![
     "reply-lost",
     "restart-empty",
     "slow-node",
+    "split-brain-min-replicas",
     "split-brain",
     "ttl-sweep",
     "wait-replicas",
