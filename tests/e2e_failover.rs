@@ -25,6 +25,7 @@ const PATIENCE: Patience = Patience {
 const GROUP: Topology = Topology::Sentinel {
     replicas: 2,
     min_replicas_to_write: 0,
+    down_after_ms: 500,
 };
 
 async fn group() -> Servers {
@@ -82,6 +83,17 @@ async fn a_group_is_ready_soon_and_all_that_it_says_passes_the_links() {
     let link = format!("port={},state=online", replica.address().port());
     assert!(info.contains(&link), "{info}");
     assert_ne!(replica.address(), replica.own);
+    servers.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_written_as_soon_as_a_group_is_ready_is_on_all_replicas() {
+    let servers = group().await;
+    let conn = client(&servers).await;
+    assert_eq!(until_done(&conn).await, []);
+    let mut wait = redis::cmd("WAIT");
+    wait.arg(2).arg(500);
+    assert_eq!(conn.call::<u32>(&wait).await, Outcome::Done(2));
     servers.stop().await;
 }
 

@@ -69,6 +69,36 @@ fn two_primaries_grant_one_lock_and_the_old_one_loses_what_it_had_granted() {
     assert_ne!(outcome, "\"removed\"");
 }
 
+/// The scenario in which the old primary refuses writes, under `token-lua`.
+fn refusing(min_replicas: &str, expect: &str) -> support::Ended {
+    let (from, to) = ("min_replicas_to_write = 1", min_replicas);
+    let text = with("split-brain-min-replicas", &[(from, to)]);
+    let words = format!("run - --lock token-lua --expect {expect}");
+    oversold(&words).reading(&text).run()
+}
+
+#[test]
+fn an_old_primary_that_refuses_writes_in_time_grants_nothing_beside_the_new_one() {
+    let ended = refusing("min_replicas_to_write = 1", "pass");
+    ended.exits(PASS);
+    let told = landed(&ended, "the first answered a write");
+    let old = first(&told, "two_primaries").about["servers"][0].to_string();
+    let since = when(&told, "two_primaries");
+    let granted = (0..told.len()).filter(|place| told[*place].what == "granted");
+    let after: Vec<_> = granted.filter(|place| told[*place].at > since).collect();
+    assert!(!after.is_empty());
+    assert!(after.iter().all(|place| by(&told, *place) != old));
+}
+
+#[test]
+fn the_same_without_that_is_a_split_brain() {
+    let ended = refusing("min_replicas_to_write = 0", "violation");
+    ended.exits(PASS);
+    let report = ended.report();
+    let causes: Vec<_> = report.causes_of("overlap").into_iter().collect();
+    assert_eq!(causes, ["split-brain"], "{report:?}");
+}
+
 #[test]
 fn a_majority_is_not_split_by_one_node_that_is_out_of_reach() {
     let ended = oversold("run scenarios/split-brain.toml --lock redlock").run();
@@ -81,7 +111,7 @@ fn a_majority_is_not_split_by_one_node_that_is_out_of_reach() {
 fn two_primaries_of_which_only_one_is_asked_split_nothing() {
     let alone = with(
         "split-brain",
-        &[("instances = 4", "instances = 1"), ("\"11s\"", "\"1s\"")],
+        &[("instances = 4", "instances = 1"), ("\"16s\"", "\"1s\"")],
     );
     let ended = oversold("run - --lock token-lua --expect pass")
         .reading(&alone)

@@ -262,6 +262,7 @@ fn a_quorum_has_five_servers_unless_it_says_otherwise() {
     let group = |replicas, min_replicas_to_write| Topology::Sentinel {
         replicas,
         min_replicas_to_write,
+        down_after_ms: 500,
     };
     assert_eq!(topology("kind = \"sentinel\"\n"), group(2, 0));
     let one = "kind = \"sentinel\"\nreplicas = 1\nmin_replicas_to_write = 1\n";

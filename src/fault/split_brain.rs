@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::failover::{PROMOTED, cut_off, epoch, lock_keeps_none};
+use super::failover::{LOOK, PROMOTED, cut_off, epoch, lock_keeps_none};
+use super::node::{ANSWER, ask, held, open};
 use super::{Entry, Faults, Over, on_links};
+use crate::client::Outcome;
 use crate::link::{Action, Filter, Guard, Rule, Ways, Who};
 use crate::topology::{Group, Machine, Promotion, Split};
 
@@ -73,7 +75,13 @@ async fn both_grant(faults: &Faults, group: &Group, instance: u32) -> Option<(St
     let epoch = epoch(group, &promotion).await?;
     let at_old = group.nodes().iter().find(|node| node.address() == old)?;
     let apart = others(faults, at_old, instance, &Action::Cut);
-    let granted = granted_by_both(faults, split, &promotion);
+    let granted = async {
+        tokio::select! {
+            Some(granted) = granted_by_both(faults, split, &promotion) => Some(granted),
+            Some(granted) = refused_by_old(faults, group, at_old, &promotion) => Some(granted),
+            else => None,
+        }
+    };
     let granted = tokio::time::timeout(GRANTED, granted).await.ok()??;
     let proof = format!(
         "{old} and {new} answered ROLE with master at one moment, {granted}; the Sentinels name \
@@ -104,6 +112,38 @@ async fn granted_by_both(
     ))
 }
 
+/// Waits until the new one holds a key, while the old one refuses writes for want of replicas
+/// (`min-replicas-to-write`): this one can have granted only what was asked before.
+async fn refused_by_old(
+    faults: &Faults,
+    group: &Group,
+    old: &Machine,
+    promotion: &Promotion,
+) -> Option<String> {
+    let at_old = open(old, ANSWER).await?;
+    let asked = ["CONFIG", "GET", "min-replicas-to-write"];
+    let (_, least): (String, u32) = ask(&at_old, &asked).await?;
+    let at_new = open(&group.nodes()[promotion.node], ANSWER).await?;
+    let mut probe = redis::cmd("SET");
+    probe.arg("oversold:probe").arg(1).arg("PX").arg(1);
+    if least == 0 {
+        return None;
+    }
+    loop {
+        let key = held(&at_new, &faults.keys)
+            .await?
+            .first()
+            .map(|(key, _)| *key);
+        let name = key.and_then(|key| faults.keys.get(key as usize));
+        if let (Some(name), Outcome::Refused(error)) = (name, at_old.call::<()>(&probe).await) {
+            return Some(format!(
+                "{name} was on the second, and the first answered a write: {error}"
+            ));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// Has one thing done to all other instances at a server's link.
 fn others(faults: &Faults, node: &Machine, but: u32, action: &Action) -> Vec<Guard> {
     let instances = (0..faults.instances_planned()).filter(|instance| *instance != but);
@@ -126,7 +166,7 @@ async fn alone(
     let holes = others(faults, node, instance, &Action::BlackHole(Ways::Both));
     let proof = async {
         while holes.iter().map(Guard::hits).sum::<u64>() == 0 {
-            tokio::time::sleep(super::failover::LOOK).await;
+            tokio::time::sleep(LOOK).await;
         }
         drop(held_up);
         format!(

@@ -65,6 +65,7 @@ pub static ALL: &[BuiltIn] = built_in![
     "restart-empty",
     "slow-node",
     "soak",
+    "split-brain-min-replicas",
     "split-brain",
     "stall-watchdog",
     "ttl-sweep",

@@ -98,6 +98,9 @@ pub enum Topology {
         replicas: u32,
         /// How many of them must follow closely for a write to be taken.
         min_replicas_to_write: u32,
+        /// How long the Sentinels hear nothing of the primary until they take it for down.
+        #[serde(default = "Topology::down_after")]
+        down_after_ms: u32,
     },
     /// A user's own Redis, which is named when it is run.
     External {
@@ -107,6 +110,11 @@ pub enum Topology {
 }
 
 impl Topology {
+    /// The time after which a primary is down, where nothing is said of it.
+    pub fn down_after() -> u32 {
+        500
+    }
+
     /// How many servers a worker talks to.
     pub fn nodes(self) -> u32 {
         match self {

@@ -123,6 +123,8 @@ fn topology(field: &Field<'_>) -> Option<Topology> {
             let field = table.get("min_replicas_to_write");
             let least = field.as_ref().map(|field| field.integer(0..=3));
             let read = replicas.unwrap_or(Some(2)).zip(least.unwrap_or(Some(0)));
+            let down_after = table.get("down_after").map(|field| down_after(&field));
+            let down_after = down_after.unwrap_or(Some(Topology::down_after()));
             if let (Some(field), Some((replicas, least))) = (field, read)
                 && least > replicas
             {
@@ -130,9 +132,11 @@ fn topology(field: &Field<'_>) -> Option<Topology> {
                     "there are only {replicas} replicas: no write is ever taken"
                 ));
             }
-            read.map(|(replicas, least)| Topology::Sentinel {
+            let read = read.zip(down_after);
+            read.map(|((replicas, least), down_after_ms)| Topology::Sentinel {
                 replicas: replicas as u32,
                 min_replicas_to_write: least as u32,
+                down_after_ms,
             })
         }
         Some("quorum") => {
@@ -145,6 +149,17 @@ fn topology(field: &Field<'_>) -> Option<Topology> {
     };
     table.finish();
     topology
+}
+
+/// A shorter time would take a busy machine's primary for down.
+fn down_after(field: &Field<'_>) -> Option<u32> {
+    let duration = field.duration()?;
+    let (least, most) = (Duration::from_millis(500), Duration::from_secs(60));
+    if !(least..=most).contains(&duration) {
+        field.problem(format!("`{}` must lie between 500ms and 60s", field.path));
+        return None;
+    }
+    Some(duration.as_millis() as u32)
 }
 
 /// How many instances there are, for those who name one; and the load.

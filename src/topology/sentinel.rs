@@ -24,10 +24,14 @@ const SENTINELS: usize = 3;
 const QUORUM: usize = 2;
 /// The name under which they know the primary.
 const NAME: &str = "oversold";
-/// How long the first Sentinel hears nothing of a server until it takes it for down, and how much
-/// longer each next one waits: three that start a vote in one moment may elect nobody.
-const DOWN_AFTER_MS: usize = 500;
-const LATER_MS: usize = 200;
+/// How much longer than the one before each next Sentinel hears nothing of a server until it takes it
+/// for down: three that start a vote in one moment may elect nobody.
+const LATER_MS: u32 = 200;
+/// How often they tell each other what they know, once they do. Four times as long a server may call
+/// itself a primary against what a Sentinel knows: then it makes it a replica again. That must be
+/// longer than the one that promotes it takes to tell of it, which may have to connect anew first
+/// (a second, its ping period).
+const PUBLISH_MS: u32 = 500;
 /// How long a failover may take until another one is tried.
 const FAILOVER_MS: u64 = 3000;
 /// How long all may take until they know each other.
@@ -57,8 +61,7 @@ pub struct Group {
 pub(super) async fn raise(
     binary: &Binary,
     options: &[String],
-    replicas: u32,
-    min_replicas_to_write: u32,
+    (replicas, min_replicas_to_write, down_after_ms): (u32, u32, u32),
 ) -> Result<(Vec<Running>, Arc<Group>), StartError> {
     let mut options = options.to_vec();
     options.extend(words(&format!(
@@ -77,7 +80,10 @@ pub(super) async fn raise(
         online(&nodes[0], replicas).await
     })
     .await?;
-    let starting = (0..SENTINELS).map(|number| sentinel(binary, number, nodes[0].address()));
+    let starting = (0..SENTINELS as u32).map(|number| {
+        let down_after = down_after_ms + number * LATER_MS;
+        sentinel(binary, down_after, nodes[0].address())
+    });
     let sentinels = try_join_all(starting).await?;
     let watchers = sentinels.iter().map(|one| Arc::clone(&one.machine));
     let watchers: Vec<_> = watchers.collect();
@@ -87,6 +93,13 @@ pub(super) async fn raise(
         join_all(looks).await.into_iter().all(|sees| sees)
     })
     .await?;
+    until(binary, "the replicas hear of each write", async || {
+        hear(&nodes[0], replicas).await
+    })
+    .await?;
+    for watcher in &watchers {
+        set_periods(watcher.own, &[("PUBLISH-PERIOD", PUBLISH_MS)]).await;
+    }
     let places = watchers.iter().map(|one| one.address().into()).collect();
     let sentinels = Sentinels::new(NAME, places, Arc::default());
     let group = Group {
@@ -129,11 +142,10 @@ async fn node(
 
 async fn sentinel(
     binary: &Binary,
-    number: usize,
+    down_after: u32,
     primary: SocketAddr,
 ) -> Result<Running, StartError> {
     let door = door(binary).await?;
-    let down_after = DOWN_AFTER_MS + number * LATER_MS;
     let configuration = format!(
         "sentinel announce-ip 127.0.0.1\n\
          sentinel announce-port {}\n\
@@ -146,16 +158,27 @@ async fn sentinel(
         primary.port(),
     );
     let process = Process::start(binary, Job::Sentinel(&configuration)).await?;
-    if let Ok(conn) = Conn::open(process.address, PATIENCE).await {
-        // They hear of each other every two seconds, and of replicas every ten. Redis 7.0 can be
-        // told to hurry; an older one takes its time. (Its ping period stays: how fresh a replica
-        // must be to be promoted is reckoned by it.)
-        let mut hurry = redis::cmd("SENTINEL");
-        hurry.arg("DEBUG").arg("PUBLISH-PERIOD").arg(100);
-        hurry.arg("INFO-PERIOD").arg(200).arg("ASK-PERIOD").arg(100);
-        let _: Outcome<()> = conn.call(&hurry).await;
-    }
+    // They hear of each other every two seconds, and of replicas every ten. (Their ping period stays:
+    // how fresh a replica must be to be promoted is reckoned by it.)
+    let hurry = [
+        ("PUBLISH-PERIOD", 100),
+        ("INFO-PERIOD", 200),
+        ("ASK-PERIOD", 100),
+    ];
+    set_periods(process.address, &hurry).await;
     Ok(behind(door, process))
+}
+
+/// How often a Sentinel does things. Redis 7.0 can be told; an older one takes its own time.
+async fn set_periods(sentinel: SocketAddr, periods: &[(&str, u32)]) {
+    if let Ok(conn) = Conn::open(sentinel, PATIENCE).await {
+        let mut set = redis::cmd("SENTINEL");
+        set.arg("DEBUG");
+        for (name, milliseconds) in periods {
+            set.arg(*name).arg(*milliseconds);
+        }
+        let _: Outcome<()> = conn.call(&set).await;
+    }
 }
 
 fn behind(door: Door, process: Process) -> Running {
@@ -191,6 +214,20 @@ async fn online(primary: &Machine, replicas: u32) -> bool {
         Outcome::Done(info) => info.matches("state=online").count() == replicas as usize,
         _ => false,
     }
+}
+
+/// Whether all replicas of a primary hear of what is written. One that calls itself online gets nothing
+/// yet where the primary waits for its first acknowledgement, which comes once a second.
+async fn hear(primary: &Machine, replicas: u32) -> bool {
+    let Ok(conn) = Conn::open(primary.own, PATIENCE).await else {
+        return false;
+    };
+    let mut probe = redis::cmd("SET");
+    probe.arg("oversold:probe").arg(1).arg("PX").arg(1);
+    let mut wait = redis::cmd("WAIT");
+    wait.arg(replicas).arg(LOOK.as_millis() as u64);
+    let _: Outcome<()> = conn.call(&probe).await;
+    conn.call::<u32>(&wait).await == Outcome::Done(replicas)
 }
 
 /// Whether a Sentinel sees the primary, its replicas and the other Sentinels, all of them well.

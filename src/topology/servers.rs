@@ -153,11 +153,13 @@ impl Servers {
             Topology::Sentinel {
                 replicas,
                 min_replicas_to_write,
+                down_after_ms,
             } => {
                 // Each worker's socket, the two of the link, and one to ask a Sentinel by.
                 raise_open_file_limit(workers * 4).map_err(StartError::OpenFiles)?;
                 let options = options(binary, 2 * workers + SPARE_CLIENTS);
-                let raising = sentinel::raise(binary, &options, replicas, min_replicas_to_write);
+                let wanted = (replicas, min_replicas_to_write, down_after_ms);
+                let raising = sentinel::raise(binary, &options, wanted);
                 let (running, group) = raising.await?;
                 let nodes = group.nodes().to_vec();
                 let group = Some(group);

@@ -14,7 +14,7 @@ use Reply::{Acquire, Renewal, Release as Released};
 fn linked(lock: &str) -> History {
     let mut told = sale_under(lock);
     let (replicas, min_replicas_to_write) = (1, 0);
-    told.plan.topology = Topology::Sentinel { replicas, min_replicas_to_write };
+    told.plan.topology = Topology::Sentinel { replicas, min_replicas_to_write, down_after_ms: 500 };
     told
 }
 
