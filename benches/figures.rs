@@ -4,8 +4,9 @@
 mod common;
 
 use std::io::Write;
-use std::net::SocketAddr;
-use std::process::{Command, Stdio};
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use oversold::check::Judge;
@@ -13,17 +14,27 @@ use oversold::history::{Event, file};
 use oversold::link::Link;
 use oversold::plan::Plan;
 use oversold::topology::{self, Servers};
+use tempfile::TempDir;
 
 type Failed = Box<dyn std::error::Error>;
 
 /// How long a measurement may take before something is wrong.
 const FOREVER: &str = "60";
+/// How long a soak issues operations.
+const SOAK: &str = "5s";
+/// What releases a lock: its owner's token, compared and deleted in one step.
+const COMPARE_AND_DELETE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return \
+    redis.call('del', KEYS[1]) else return 0 end";
 /// How often what two processes do is measured, one after the other, in turn.
 const PAIRS: usize = 5;
 
 fn main() -> Result<(), Failed> {
     checker()?;
     stored()?;
+    let server = Redis::start()?;
+    cycles(&server)?;
+    history(&server)?;
+    drop(server);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -93,6 +104,141 @@ fn stored() -> Result<(), Failed> {
     Ok(())
 }
 
+/// A server for the binary, reached by its port and by a Unix socket.
+struct Redis {
+    child: Child,
+    port: u16,
+    folder: TempDir,
+}
+
+impl Redis {
+    fn start() -> Result<Redis, Failed> {
+        let folder = tempfile::tempdir()?;
+        let free = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &free.to_string(), "--save", ""]);
+        command.args(["--bind", "127.0.0.1", "--notify-keyspace-events", "Egxe"]);
+        command
+            .arg("--unixsocket")
+            .arg(folder.path().join("redis.sock"));
+        command.current_dir(folder.path()).stdout(Stdio::null());
+        let redis = Redis {
+            child: command.spawn()?,
+            port: free,
+            folder,
+        };
+        let began = Instant::now();
+        while !redis.socket().exists() {
+            if began.elapsed() > Duration::from_secs(10) {
+                return Err("redis-server does not listen".into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(redis)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("redis.sock")
+    }
+
+    /// How each is told to connect: the name of the way, the binary's URL, the benchmark's words.
+    fn ways(&self) -> [(&'static str, String, [String; 2]); 2] {
+        let (port, socket) = (self.port, self.socket().display().to_string());
+        let tcp = ["-p".to_owned(), port.to_string()];
+        let unix = ["-s".to_owned(), socket.clone()];
+        [
+            ("TCP", format!("redis://127.0.0.1:{port}"), tcp),
+            ("a Unix socket", format!("unix://{socket}"), unix),
+        ]
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Lock cycles a second of the binary: 200 workers with a key each, checked while they run.
+fn soak(url: &str, kept: &str) -> Result<f64, Failed> {
+    let out = tempfile::tempdir()?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oversold"));
+    command.args([
+        "soak",
+        "-c",
+        "200",
+        "--keys",
+        "own",
+        "--section",
+        "0",
+        "-z",
+        SOAK,
+    ]);
+    command.args(["--lock", "token-lua", "--url", url, "--history", kept]);
+    command.args(["--json", "-", "--out"]).arg(out.path());
+    let output = command.stderr(Stdio::null()).output()?;
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let trial = &report["reports"][0]["trials"][0];
+    if trial["findings"]
+        .as_array()
+        .is_none_or(|found| !found.is_empty())
+    {
+        return Err(format!("a soak that found something: {trial}").into());
+    }
+    let rate = trial["soak"]["completed_per_second"].as_f64();
+    rate.ok_or_else(|| format!("no rate in {trial}").into())
+}
+
+/// The same two commands by `redis-benchmark -c 200`, one kind after the other: the rate of both in
+/// turn. (Its `SET NX` finds the key there, and its script does not find its token: both do less.)
+fn two_commands(way: &[String; 2]) -> Result<f64, Failed> {
+    let mut load = Command::new("redis-cli");
+    load.args(way).args(["SCRIPT", "LOAD", COMPARE_AND_DELETE]);
+    let sha = String::from_utf8(load.output()?.stdout)?;
+    let key = "bench:__rand_int__";
+    let set = ["-r", "200", "SET", key, "token", "NX", "PX", "5000"];
+    let release = ["-r", "200", "EVALSHA", sha.trim(), "1", key, "other"];
+    let rates = [benchmark(way, &set)?, benchmark(way, &release)?];
+    Ok(1.0 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>())
+}
+
+/// Our lock cycles over the benchmark's, with history and checks on.
+fn cycles(server: &Redis) -> Result<(), Failed> {
+    for (way, url, words) in server.ways() {
+        let mut last = (0.0, 0.0);
+        let mut ratios = Vec::new();
+        for _ in 0..PAIRS {
+            last = (soak(&url, "window")?, two_commands(&words)?);
+            ratios.push(last.0 / last.1);
+        }
+        say(&format!(
+            "lock cycles over {way}, token-lua, -c 200, a key each: {} of redis-benchmark's (the last \
+             {:.0}/s of {:.0}/s)",
+            told(&mut ratios),
+            last.0,
+            last.1
+        ));
+    }
+    Ok(())
+}
+
+/// What recording and checking cost: with the last history kept, over without any. (The checks are
+/// on in both; what is switched off is the keeping.)
+fn history(server: &Redis) -> Result<(), Failed> {
+    let [(_, url, _), _] = server.ways();
+    let mut ratios = Vec::new();
+    for _ in 0..PAIRS {
+        let off = soak(&url, "off")?;
+        ratios.push(soak(&url, "window")? / off);
+    }
+    say(&format!(
+        "throughput with `--history window`: {} of that with `--history off`",
+        told(&mut ratios)
+    ));
+    Ok(())
+}
+
 /// What a link with no rule costs: `redis-benchmark -c 200` through it over the same past it.
 async fn link() -> Result<(), Failed> {
     let binary = topology::find(None)?;
@@ -103,31 +249,35 @@ async fn link() -> Result<(), Failed> {
         let mut ratios = Vec::new();
         let (mut direct, mut through) = (0.0, 0.0);
         for _ in 0..PAIRS {
-            direct = benchmark(server, &["-t", test]).await?;
-            through = benchmark(link.address(), &["-t", test]).await?;
+            direct = beside(server, test).await?;
+            through = beside(link.address(), test).await?;
             ratios.push(through / direct);
         }
         say(&format!(
-            "link, -c 200 {test}: {:.2} of the direct rate (median of {PAIRS} pairs, {:.2} to \
-             {:.2}; the last {through:.0}/s of {direct:.0}/s)",
-            median(&mut ratios),
-            ratios[0],
-            ratios[PAIRS - 1],
+            "link, -c 200 {test}: {} of the direct rate (the last {through:.0}/s of {direct:.0}/s)",
+            told(&mut ratios),
         ));
     }
     servers.stop().await;
     Ok(())
 }
 
+/// The benchmark of one of its own tests, without keeping the link from its work.
+async fn beside(server: SocketAddr, test: &'static str) -> Result<f64, Failed> {
+    let way = ["-p".to_owned(), server.port().to_string()];
+    let measuring = move || benchmark(&way, &["-t", test]).map_err(|why| why.to_string());
+    Ok(tokio::task::spawn_blocking(measuring).await??)
+}
+
 /// The rate, a second, at which `redis-benchmark -c 200` performs a command.
-async fn benchmark(server: SocketAddr, what: &[&str]) -> Result<f64, Failed> {
-    let port = server.port().to_string();
+fn benchmark(way: &[String; 2], what: &[&str]) -> Result<f64, Failed> {
     let mut command = Command::new("timeout");
     // It never ends by itself where nobody listens.
-    command.args([FOREVER, "redis-benchmark", "-p", &port, "--csv"]);
-    command.args(["-c", "200", "-n", "100000"]).args(what);
-    command.stderr(Stdio::null());
-    let output = tokio::task::spawn_blocking(move || command.output()).await??;
+    command.args([FOREVER, "redis-benchmark"]).args(way);
+    command
+        .args(["--csv", "-c", "200", "-n", "100000"])
+        .args(what);
+    let output = command.stderr(Stdio::null()).output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().rev().find(|line| line.starts_with('"'));
     // "name","requests a second",latencies
@@ -135,9 +285,12 @@ async fn benchmark(server: SocketAddr, what: &[&str]) -> Result<f64, Failed> {
     rate.ok_or_else(|| format!("redis-benchmark ended with {}: {text}", output.status).into())
 }
 
-fn median(ratios: &mut [f64]) -> f64 {
+/// The median of some ratios, and how far they spread.
+fn told(ratios: &mut [f64]) -> String {
     ratios.sort_by(f64::total_cmp);
-    ratios[ratios.len() / 2]
+    let (median, last) = (ratios[ratios.len() / 2], ratios.len() - 1);
+    let (least, most) = (ratios[0], ratios[last]);
+    format!("{median:.2} (median of {PAIRS} pairs, {least:.2} to {most:.2})")
 }
 
 /// How much memory this process has in use, by Linux's own reckoning.

@@ -5,7 +5,7 @@ mod external;
 mod soak;
 
 pub use external::ExternalShape;
-pub use soak::{Pace, Soak, SoakFlags};
+pub use soak::{Keys, Pace, Soak, SoakFlags};
 
 use std::time::Duration;
 
@@ -151,7 +151,7 @@ impl Plan {
         if let Some(soak) = soak {
             soak.change(&mut load, flags.operations);
         }
-        let keys = soak.and_then(|soak| scenario.workload.with_keys(soak.keys?));
+        let keys = soak.and_then(|soak| soak.keys?.of(&scenario.workload, workers));
         let workload = keys.as_ref().unwrap_or(&scenario.workload);
         let section = soak.and_then(|soak| soak.section.clone());
         let ttl_ns = whole_milliseconds(scaled(scenario.ttl));

@@ -52,7 +52,10 @@ fn workloads() -> [Workload; 6] {
             entries: 20,
         },
         Workload::Counter,
-        Workload::Tally { keys: 3 },
+        Workload::Tally {
+            keys: 3,
+            own: false,
+        },
         Workload::Cron {
             ticks: 3,
             every_ns: 1,

@@ -56,10 +56,10 @@ async fn listening(address: Option<SocketAddr>) -> Result<Option<Arc<TcpListener
 
 fn check_keys(scenario: &Scenario, flags: &Overrides) -> Result<(), Failure> {
     let keys = flags.soak.as_ref().and_then(|soak| soak.keys);
-    match keys.map(|keys| scenario.workload.with_keys(keys)) {
+    match keys.map(|keys| keys.of(&scenario.workload, 1)) {
         Some(None) => Err(Failure::usage(format!(
-            "{}: `--keys` chooses among the keys of `tally`, `flash-sale` or `reconcile`, and its \
-             workload is another",
+            "{}: `--keys` chooses among the keys of `tally`, `flash-sale` or `reconcile` (`own` only \
+             those of `tally`), and its workload is another",
             scenario.name
         ))),
         _ => Ok(()),

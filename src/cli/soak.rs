@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::flags::{ResultFlags, StoreFlag, duration, lock_name};
 use crate::app::Failure;
-use crate::plan::{Overrides, Pace, SoakFlags};
+use crate::plan::{Keys, Overrides, Pace, SoakFlags};
 use crate::scenario::{Dist, Stage, Threshold, pace, threshold};
 use crate::store::StoreUrl;
 use crate::topology::External;
@@ -37,9 +37,10 @@ pub(super) struct SoakArgs {
     /// The lock to put to the test, instead of the scenario's own
     #[arg(long, value_name = "LOCK", value_parser = lock_name)]
     lock: Option<String>,
-    /// How many keys, each under a lock of its own
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    keys: Option<u32>,
+    /// How many keys, each under a lock of its own; or `own`: a key for each worker, for which nobody
+    /// else asks (to measure speed: nothing is proven of the lock)
+    #[arg(long, value_name = "N|own", value_parser = keys)]
+    keys: Option<Keys>,
     /// How long a section's work takes: 2ms, or 0..5ms
     #[arg(long, value_name = "DURATION", value_parser = section)]
     section: Option<Dist>,
@@ -85,6 +86,16 @@ struct Stages(Vec<Stage>);
 
 fn stages(text: &str) -> Result<Stages, String> {
     pace::stages(text).map(Stages)
+}
+
+/// Reads a number of keys, or `own`.
+fn keys(text: &str) -> Result<Keys, String> {
+    let number = text.parse().ok();
+    match (text, number.filter(|n| (1..=1_000_000).contains(n))) {
+        ("own", _) => Ok(Keys::Own),
+        (_, Some(number)) => Ok(Keys::Drawn(number)),
+        _ => Err("a number from 1 to 1000000, or `own`".to_owned()),
+    }
 }
 
 /// Reads `100000`, `10k` or `2m`.

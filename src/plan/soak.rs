@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Plan;
 use crate::clock::nanos;
 use crate::scenario::pace::{Schedule, Stage};
-use crate::scenario::{Dist, Load, Threshold};
+use crate::scenario::{Dist, Load, Threshold, Workload};
 
 /// How long what was due at the end of the last stage may take to begin.
 const TO_BEGIN: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ pub struct SoakFlags {
     /// `--rate` or `--stages`
     pub pace: Option<Pace>,
     /// `--keys`
-    pub keys: Option<u32>,
+    pub keys: Option<Keys>,
     /// `--section`
     pub section: Option<Dist>,
     /// `--instances`
@@ -48,6 +48,15 @@ pub struct SoakFlags {
     pub thresholds: Vec<Threshold>,
 }
 
+/// For which keys workers ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// Each operation for one that it draws of so many.
+    Drawn(u32),
+    /// Each worker for its own: nobody contends, and a lock is only as fast as it can be.
+    Own,
+}
+
 /// When operations are to start.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pace {
@@ -55,6 +64,16 @@ pub enum Pace {
     Rate(f64),
     /// As they say, for as long as they last.
     Stages(Vec<Stage>),
+}
+
+impl Keys {
+    /// A workload with these keys, where they can be chosen.
+    pub fn of(self, workload: &Workload, workers: u32) -> Option<Workload> {
+        match self {
+            Keys::Drawn(keys) => workload.with_keys(keys),
+            Keys::Own => workload.with_own_keys(workers),
+        }
+    }
 }
 
 impl SoakFlags {

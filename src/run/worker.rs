@@ -92,7 +92,8 @@ impl Worker {
     async fn next_item(&mut self, op: OpId) -> Option<u32> {
         let shared = Arc::clone(&self.shared);
         let draw = self.choice.random_range(0..shared.items);
-        let place = workload::place(&shared.plan.workload, op, shared.plan.load.instances, draw);
+        let (plan, worker) = (&shared.plan, self.number);
+        let place = workload::place(&plan.workload, op, worker, plan.load.instances, draw);
         let due = Time::default().plus(place.due);
         let now = shared.recorder.clock().now();
         if due > now && !self.pause(due.since(now)).await {

@@ -169,6 +169,9 @@ pub enum Workload {
     Tally {
         /// How many keys, each with a counter and a lock of its own.
         keys: u32,
+        /// Whether each worker has a key of its own instead, for which nobody else asks.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        own: bool,
     },
     /// Each tick of a schedule must run exactly once, and every instance tries.
     Cron {
@@ -198,10 +201,21 @@ impl Workload {
         match &mut changed {
             Workload::FlashSale { skus: n, .. }
             | Workload::Reconcile { accounts: n, .. }
-            | Workload::Tally { keys: n } => *n = keys,
+            | Workload::Tally { keys: n, .. } => *n = keys,
             Workload::Counter | Workload::Cron { .. } | Workload::Leader => return None,
         }
         Some(changed)
+    }
+
+    /// The same with a key of its own for each worker, where operations draw theirs.
+    pub fn with_own_keys(&self, workers: u32) -> Option<Workload> {
+        let Workload::Tally { .. } = self else {
+            return None;
+        };
+        Some(Workload::Tally {
+            keys: workers,
+            own: true,
+        })
     }
 }
 

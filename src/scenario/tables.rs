@@ -241,7 +241,9 @@ fn workload_of(table: Table<'_>) -> Option<Workload> {
             })
         }
         Some("counter") => Some(Workload::Counter),
-        Some("tally") => number(&table, "keys", "100").map(|keys| Workload::Tally { keys }),
+        Some("tally") => {
+            number(&table, "keys", "100").map(|keys| Workload::Tally { keys, own: false })
+        }
         Some(_) => Some(Workload::Leader),
         // Without its kind nothing is known about the other keys: no follow-on mistakes.
         None => {

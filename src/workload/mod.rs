@@ -52,9 +52,14 @@ pub struct Place {
     pub due: Duration,
 }
 
-/// What an operation is about: `drawn`, except where the schedule says it.
-pub fn place(workload: &Workload, op: OpId, instances: u32, drawn: u32) -> Place {
+/// What an operation of a worker is about: `drawn`, except where the schedule says it, or where the
+/// worker has its own.
+pub fn place(workload: &Workload, op: OpId, worker: u32, instances: u32, drawn: u32) -> Place {
     match *workload {
+        Workload::Tally { keys, own: true } => Place {
+            item: worker % keys.max(1),
+            due: Duration::ZERO,
+        },
         // Every instance tries every tick.
         Workload::Cron { ticks, every_ns } => {
             let tick = (op / u64::from(instances.max(1))).min(u64::from(ticks) - 1) as u32;
@@ -81,7 +86,7 @@ pub fn items(workload: &Workload) -> u32 {
         Workload::FlashSale { skus, .. } => *skus,
         Workload::Reconcile { accounts, .. } => *accounts,
         Workload::Cron { ticks, .. } => *ticks,
-        Workload::Tally { keys } => *keys,
+        Workload::Tally { keys, .. } => *keys,
         Workload::Counter | Workload::Leader => 1,
     }
 }
