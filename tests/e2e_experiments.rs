@@ -137,7 +137,7 @@ fn the_same_code_breaks_seldom_on_a_quiet_day_and_nearly_always_at_the_peak() {
 
 #[test]
 fn an_interrupted_sweep_prints_what_was_done() {
-    let mut sweep = oversold("ttl-sweep --multiples 0.5,5 --trials 1000").start();
+    let mut sweep = oversold("ttl-sweep --multiples 0.5,5 --trials 1000 --history full").start();
     sweep.until_history_tells("ended");
     sweep.signal(Signal::SIGINT);
     let ended = sweep.ends();
