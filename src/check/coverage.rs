@@ -21,6 +21,7 @@ pub(super) const ENTRY: Entry = Entry {
         Box::new(Watch {
             covered: Coverage::new(plan),
             ttl: plan.ttl(),
+            more: more_contention(plan),
             ended: false,
             unseen: None,
             cut: 0,
@@ -129,6 +130,8 @@ impl Coverage {
 struct Watch {
     covered: Coverage,
     ttl: Duration,
+    /// What makes more workers ask for one lock at a time.
+    more: String,
     ended: bool,
     /// Why nobody knows whether a key was left behind.
     unseen: Option<String>,
@@ -169,7 +172,7 @@ impl Check for Watch {
         if covered.sections == 0 {
             out.doubt("nobody entered a section".to_owned());
         } else if covered.denied == 0 && self.beside == 0 {
-            out.doubt("nobody contended for the lock: more workers (`-c`), less think time".into());
+            out.doubt(format!("nobody contended for the lock: {}", self.more));
         }
         if let Some(error) = &self.unseen {
             out.doubt(format!(
@@ -200,6 +203,22 @@ impl Check for Watch {
                 Duration::from_nanos(covered.driver_lag_margin_ns)
             ));
         }
-        out.set_coverage(self.covered.clone());
     }
+
+    fn coverage(&self) -> Option<&Coverage> {
+        Some(&self.covered)
+    }
+}
+
+/// What the user may change so that somebody contends.
+fn more_contention(plan: &Plan) -> String {
+    let mut more = vec!["more workers (`-c`)"];
+    if plan.soak.is_some() && plan.workload.with_keys(1).is_some() {
+        more.push("fewer keys (`--keys`)");
+    }
+    more.push(match plan.load.stages.is_empty() {
+        true => "less think time",
+        false => "a higher rate",
+    });
+    more.join(", ")
 }

@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::coverage::Coverage;
 use crate::clock::Time;
 use crate::history::OpId;
 
@@ -282,7 +281,6 @@ pub struct Findings {
     driver_counts: [u64; Property::ALL.len()],
     /// Reasons why the run cannot answer the question.
     doubts: Vec<String>,
-    coverage: Option<Coverage>,
 }
 
 impl Findings {
@@ -319,13 +317,8 @@ impl Findings {
         &self.kept
     }
 
-    /// Keeps what was covered.
-    pub fn set_coverage(&mut self, coverage: Coverage) {
-        self.coverage = Some(coverage);
-    }
-
-    /// The doubts, and what was covered.
-    pub fn take_rest(&mut self) -> (Vec<String>, Option<Coverage>) {
-        (std::mem::take(&mut self.doubts), self.coverage.take())
+    /// The doubts.
+    pub fn take_doubts(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.doubts)
     }
 }

@@ -45,6 +45,11 @@ pub trait Check: Send {
 
     /// The history has ended; the ledger is as given.
     fn end(&mut self, _end: &Outcome<'_>, _scene: &Scene, _out: &mut Findings) {}
+
+    /// What was put to the test so far, from the one check that keeps it.
+    fn coverage(&self) -> Option<&Coverage> {
+        None
+    }
 }
 
 /// What is known at the end beside the history.
@@ -182,7 +187,12 @@ impl Judge {
     pub fn so_far(&self) -> Judgement {
         let findings = self.findings.kept().to_vec();
         let doubts = vec!["the run was still going on when this was written".to_owned()];
-        judgement(&self.findings, findings, doubts, None, self.story.lines())
+        judgement(&self.findings, findings, doubts, self.coverage(), self.story.lines())
+    }
+
+    fn coverage(&self) -> Coverage {
+        let kept = self.checks.iter().find_map(|check| check.coverage());
+        kept.cloned().unwrap_or_default()
     }
 
     /// The history has ended.
@@ -203,9 +213,9 @@ impl Judge {
             self.findings.doubt(why);
         }
         let story = self.story.lines();
-        let (doubts, coverage) = self.findings.take_rest();
+        let doubts = self.findings.take_doubts();
         let kept = self.findings.kept().to_vec();
-        judgement(&self.findings, kept, doubts, coverage, story)
+        judgement(&self.findings, kept, doubts, self.coverage(), story)
     }
 }
 
@@ -213,7 +223,7 @@ fn judgement(
     all: &Findings,
     mut findings: Vec<Finding>,
     doubts: Vec<String>,
-    coverage: Option<Coverage>,
+    coverage: Coverage,
     story: Vec<Line>,
 ) -> Judgement {
     let counts: Vec<_> = Property::ALL
@@ -240,8 +250,7 @@ fn judgement(
         counts: counts.clone(),
         by_driver,
         doubts: doubts.clone(),
-        // The coverage check is in the registry and always sets it at the end.
-        coverage: coverage.unwrap_or_default(),
+        coverage,
         story,
     }
 }

@@ -52,5 +52,5 @@ pub(super) async fn epoch(group: &Group, promotion: &Promotion) -> Option<u64> {
 
 /// Whether there is no key that the lock could lose, for it keeps none in Redis.
 pub(super) fn lock_keeps_none(faults: &Faults) -> bool {
-    lock::find(&faults.lock).is_some_and(|entry| !entry.excludes)
+    lock::find(&faults.lock).is_some_and(|entry| entry.wire.is_none())
 }
