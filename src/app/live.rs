@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
+use futures_util::future::{Fuse, FusedFuture};
 use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::watch;
 
@@ -60,6 +62,7 @@ impl Live<'_> {
             }
         };
         let (mut work, mut served) = (std::pin::pin!(work), std::pin::pin!(served));
+        let mut rolling = std::pin::pin!(Fuse::terminated());
         let mut told = Told::default();
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -73,11 +76,20 @@ impl Live<'_> {
                 }
                 () = asked(&mut usr1) => board.status(&self.glance()),
                 () = &mut served => {}
+                // Beside the work: a store may be long in telling its ledger.
+                left = &mut rolling => {
+                    if let Err(why) = left {
+                        board.say(&format!("warning: no report of this moment: {why}"));
+                    }
+                }
                 _ = ticks.tick() => {
                     self.tell(&mut told, &board);
                     board.show(|| self.glance());
                     self.end_early();
-                    self.roll(&mut told, &board).await;
+                    if told.rolled.elapsed() >= self.session.rolling && rolling.is_terminated() {
+                        told.rolled = Instant::now();
+                        rolling.set(self.roll().fuse());
+                    }
                 }
             }
         }
@@ -185,36 +197,25 @@ impl Live<'_> {
         over.then_some(Stop::Threshold)
     }
 
-    /// Leaves the report of this moment now and then: it survives whatever ends this process.
-    async fn roll(&self, told: &mut Told, board: &Board) {
-        if told.rolled.elapsed() < self.session.rolling {
-            return;
-        }
-        told.rolled = Instant::now();
-        // A store or a disk that fails for a moment must not end the run; the end will tell.
-        let left = match self.store.ledger().await {
-            Err(why) => Err(why.to_string()),
-            Ok(ledger) => {
-                let report = {
-                    let sink = lock(&self.sink);
-                    let judged = sink.judge.so_far();
-                    let folder = self.folder.display().to_string();
-                    let trial = Trial::new(self.plan, folder, judged, ledger, &sink.summary);
-                    let going_on = Expected {
-                        verdict: trial.lock_verdict.and(trial.business_verdict),
-                        missed: vec!["the run was still going on".to_owned()],
-                    };
-                    Report {
-                        partial: true,
-                        ..Report::new(self.plan, self.server, vec![trial], going_on)
-                    }
-                };
-                leave(self.folder, &report).map_err(|why| why.to_string())
+    /// Leaves the report of this moment: it survives whatever ends this process. A store or a disk
+    /// that fails for a moment must not end the run; the end will tell.
+    async fn roll(&self) -> Result<(), String> {
+        let ledger = self.store.ledger().await.map_err(|why| why.to_string())?;
+        let report = {
+            let sink = lock(&self.sink);
+            let judged = sink.judge.so_far();
+            let folder = self.folder.display().to_string();
+            let trial = Trial::new(self.plan, folder, judged, ledger, &sink.summary);
+            let going_on = Expected {
+                verdict: trial.lock_verdict.and(trial.business_verdict),
+                missed: vec!["the run was still going on".to_owned()],
+            };
+            Report {
+                partial: true,
+                ..Report::new(self.plan, self.server, vec![trial], going_on)
             }
         };
-        if let Err(why) = left {
-            board.say(&format!("warning: no report of this moment: {why}"));
-        }
+        leave(self.folder, &report).map_err(|why| why.to_string())
     }
 }
 

@@ -184,7 +184,9 @@ impl Opened {
 
     /// The ledger at the trial's end. One that is in no file yet gets one in `folder`.
     pub async fn keep(&self, folder: &Path) -> Result<Ledger, StoreError> {
-        let ledger = self.store().ledger().await?;
+        let store = self.store();
+        store.settled().await;
+        let ledger = store.ledger().await?;
         let file = match self {
             Opened::Sqlite(_) => return Ok(ledger),
             Opened::Redis(_) => ledger_file(scenario::Store::Redis),

@@ -74,12 +74,20 @@ where
     T: Send + 'static,
     F: Future<Output = Result<T, StoreError>> + Send + 'static,
 {
-    let running = tokio::spawn(tokio::time::timeout(PATIENCE, job(Arc::clone(store))));
+    let running = tokio::spawn(in_time(job(Arc::clone(store))));
     match running.await {
-        Ok(Ok(done)) => done,
-        Ok(Err(_)) => Err(StoreError(format!("no answer within {PATIENCE:?}"))),
+        Ok(done) => done,
         Err(why) => Err(StoreError(format!("a job has ended early: {why}"))),
     }
+}
+
+/// A job that the database may never answer.
+pub(super) async fn in_time<T>(
+    job: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let no_answer = |_| StoreError(format!("no answer within {PATIENCE:?}"));
+    let done = tokio::time::timeout(PATIENCE, job).await;
+    done.map_err(no_answer)?
 }
 
 /// Waits until no job holds the store any more, within bounds.

@@ -45,7 +45,12 @@ pub trait Store: Send + Sync {
     /// Acts on what was seen, whatever the store holds by now; its guard may refuse.
     fn write(&self, write: Write) -> Boxed<'_, Result<Written, StoreError>>;
 
-    /// What the business has now.
+    /// Waits until all that was asked of it has ended, within bounds.
+    fn settled(&self) -> Boxed<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// What the business has now, whoever is still at work.
     fn ledger(&self) -> Boxed<'_, Result<Ledger, StoreError>>;
 }
 

@@ -141,9 +141,12 @@ impl Postgres {
     /// Removes the schema, once all writes have ended.
     pub async fn drop_schema(&self) -> Result<(), StoreError> {
         jobs::all_ended(&self.inner).await;
-        let client = self.inner.client().await?;
         let drop = format!("DROP SCHEMA {} CASCADE", self.inner.schema);
-        client.batch_execute(&drop).await.map_err(failed)
+        jobs::in_time(async {
+            let client = self.inner.client().await?;
+            client.batch_execute(&drop).await.map_err(failed)
+        })
+        .await
     }
 }
 
@@ -370,9 +373,12 @@ impl Store for Postgres {
         }))
     }
 
+    fn settled(&self) -> Boxed<'_, ()> {
+        Box::pin(jobs::all_ended(&self.inner))
+    }
+
     fn ledger(&self) -> Boxed<'_, Result<Ledger, StoreError>> {
-        Box::pin(async {
-            jobs::all_ended(&self.inner).await;
+        Box::pin(jobs::in_time(async {
             let client = self.inner.client().await?;
             let row = client.query_one(LEDGER, &[]).await.map_err(failed)?;
             let number = |column| row.try_get::<_, i64>(column).map_err(failed);
@@ -389,6 +395,6 @@ impl Store for Postgres {
                 increments: number(9)?,
                 counted: number(10)?,
             })
-        })
+        }))
     }
 }

@@ -254,9 +254,12 @@ impl Store for Redis {
         }))
     }
 
+    fn settled(&self) -> Boxed<'_, ()> {
+        Box::pin(jobs::all_ended(&self.inner))
+    }
+
     fn ledger(&self) -> Boxed<'_, Result<Ledger, StoreError>> {
         Box::pin(async {
-            jobs::all_ended(&self.inner).await;
             let script = Script::new(include_str!("redis/ledger.lua"));
             let arguments = [field(self.inner.shape)];
             let (initial, left, rows, beyond, short, twice, never) =
