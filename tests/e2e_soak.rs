@@ -206,7 +206,7 @@ fn a_server_that_restarts_is_an_outage_and_the_soak_goes_on() {
 
 #[test]
 fn a_server_that_dies_ends_the_soak_in_time_and_nobody_calls_that_a_pass() {
-    let mut running = oversold("soak -c 20 -z 60s").start();
+    let mut running = oversold("soak -c 20 -z 60s --history full").start();
     running.until_history_tells("entered");
     let [server] = running.servers().try_into().expect("one server");
     server.signal(Signal::SIGKILL);
@@ -236,7 +236,7 @@ fn a_server_that_stays_away_ends_the_soak_in_time() {
 #[test]
 fn an_interruption_at_any_moment_leaves_a_complete_report() {
     for (turn, wait) in [0, 70, 230].into_iter().enumerate() {
-        let mut running = oversold("soak -c 50 -z 60s --seed")
+        let mut running = oversold("soak -c 50 -z 60s --history full --seed")
             .word(turn.to_string())
             .start();
         running.until_history_tells("entered");
@@ -275,7 +275,7 @@ fn folder_of(running: &mut Running) -> PathBuf {
 
 #[test]
 fn a_rolling_report_survives_a_kill() {
-    let mut running = oversold("soak -c 20 -z 60s --rolling-report 200ms").start();
+    let mut running = oversold("soak -c 20 -z 60s --history full --rolling-report 200ms").start();
     let folder = folder_of(&mut running);
     wait_for("report", || folder.join("report.json").is_file());
     running.signal(Signal::SIGKILL);
@@ -289,7 +289,7 @@ fn a_rolling_report_survives_a_kill() {
 
 #[test]
 fn figures_are_served_while_it_runs_and_a_signal_asks_for_a_status() {
-    let mut running = oversold("soak -c 20 -z 60s --metrics 127.0.0.1:0").start();
+    let mut running = oversold("soak -c 20 -z 60s --history full --metrics 127.0.0.1:0").start();
     running.until_it_says("metrics at http://");
     let said = running.said();
     let (_, at) = said.split_once("metrics at http://").expect("an address");
