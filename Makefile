@@ -21,9 +21,9 @@ demo: setup ## Build, then run the incident-137 scenario against a broken lock a
 
 test: setup ## Run every test, with cargo-nextest if it is installed, and the doc tests
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-		$(CARGO) nextest run --locked --all-targets --retries 0; \
+		$(CARGO) nextest run --locked --retries 0; \
 	else \
-		$(CARGO) test --locked --all-targets; \
+		$(CARGO) test --locked --tests; \
 	fi
 	@$(CARGO) test --locked --doc
 

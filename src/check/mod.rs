@@ -187,7 +187,13 @@ impl Judge {
     pub fn so_far(&self) -> Judgement {
         let findings = self.findings.kept().to_vec();
         let doubts = vec!["the run was still going on when this was written".to_owned()];
-        judgement(&self.findings, findings, doubts, self.coverage(), self.story.lines())
+        judgement(
+            &self.findings,
+            findings,
+            doubts,
+            self.coverage(),
+            self.story.lines(),
+        )
     }
 
     fn coverage(&self) -> Coverage {
