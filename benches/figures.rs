@@ -179,7 +179,7 @@ fn soak(url: &str, kept: &str) -> Result<f64, Failed> {
     command.args(["--json", "-", "--out"]).arg(out.path());
     let output = command.stderr(Stdio::null()).output()?;
     let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let trial = &report["reports"][0]["trials"][0];
+    let trial = &report["trials"][0];
     if trial["findings"]
         .as_array()
         .is_none_or(|found| !found.is_empty())

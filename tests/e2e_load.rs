@@ -5,7 +5,8 @@ mod support;
 
 use std::time::Duration;
 
-use support::{Ended, INCONCLUSIVE, Lock, PASS, oversold};
+use nix::sys::resource::{UsageWho, getrusage};
+use support::{Ended, INCONCLUSIVE, Lock, PASS, oversold, told};
 
 /// A load of that many workers in that many instances, each of whom asks now and then.
 fn load(instances: u32, workers: u32, duration: &str, think: &str, more: &str) -> String {
@@ -64,6 +65,43 @@ fn ten_thousand_workers_in_five_hundred_instances_start_and_stop() {
         "everybody asked at least once"
     );
     ended.within(Duration::from_secs(40));
+    // Of all children so far the one that took the most, the driver or its server.
+    let used = getrusage(UsageWho::RUSAGE_CHILDREN).expect("it can be asked");
+    let mib = used.max_rss() / 1024;
+    assert!(mib < 1024, "{mib} MiB");
+}
+
+#[test]
+fn a_thousand_instances_are_frozen_and_thawed_at_once() {
+    let freezes = (0..1000).map(|instance| {
+        format!(
+            "[[fault]]\nkind = \"freeze\"\nat = {{ time = \"2s\", instance = {instance} }}\nfor = \"1s\"\n"
+        )
+    });
+    let more = format!(
+        "[lock.wait]\nretry_every = \"200ms\"\ngive_up_after = \"10s\"\n{}",
+        freezes.collect::<String>()
+    );
+    let scenario = load(1000, 1000, "5s", r#"["300ms", "600ms"]"#, &more);
+    let ended = oversold("run -").reading(&scenario).run();
+    let report = ends_cleanly(&ended);
+    ended.within(Duration::from_secs(40));
+    let trial = &report.trials()[0];
+    let faults = trial["coverage"]["faults"].as_array().expect("a list");
+    assert_eq!(faults.len(), 1000);
+    for fault in faults {
+        assert!(fault["proof"].is_string(), "it did not land: {fault}");
+    }
+    // Nobody moved in between, and they did afterwards.
+    let told = told::history(&ended);
+    let frozen = told.iter().rposition(|event| event.what == "frozen");
+    let thawed = told.iter().position(|event| event.what == "thawed");
+    let (frozen, thawed) = (frozen.expect("frozen"), thawed.expect("thawed"));
+    assert!(frozen < thawed, "all of them stood still for a while");
+    for moves in ["asked", "entered"] {
+        assert_eq!(told::count(&told[frozen..thawed], moves), 0, "{moves}");
+        assert!(told::count(&told[thawed..], moves) > 0, "{moves}");
+    }
 }
 
 #[test]
