@@ -97,7 +97,7 @@ fn check_tells_the_same(run: &Ended) {
 
 #[test]
 fn twenty_thousand_operations_are_twenty_thousand_in_ledger_history_and_summary() {
-    let ended = oversold("soak -c 200 -n 20k").run();
+    let ended = oversold("soak -c 200 -n 20k --history full").run();
     ended.exits(PASS);
     let report = ended.report();
     assert_eq!(soak(report)["outcomes"]["issued"], 20_000);
@@ -140,7 +140,7 @@ fn a_duration_bounds_a_soak_and_no_number_does_beside_it() {
 
 #[test]
 fn planned_starts_are_all_begun_and_an_offline_check_gives_the_same_figures() {
-    let ended = oversold("soak -c 50 --keys 2 --section 0..2ms --stages")
+    let ended = oversold("soak -c 50 --keys 2 --section 0..2ms --history full --stages")
         .word("200/s for 1s, 200/s to 600/s over 1s")
         .run();
     ended.exits_with_one_of(&[PASS, INCONCLUSIVE]);
