@@ -16,6 +16,10 @@ use oversold::plan::Plan;
 use oversold::topology::{self, Servers};
 use tempfile::TempDir;
 
+// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Failed = Box<dyn std::error::Error>;
 
 /// How long a measurement may take before something is wrong.
@@ -35,7 +39,9 @@ fn main() -> Result<(), Failed> {
     cycles(&server)?;
     history(&server)?;
     drop(server);
+    let cores = std::thread::available_parallelism()?.get();
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads((cores - 1).max(1)) // as the program
         .enable_all()
         .build()?;
     runtime.block_on(link())
@@ -117,7 +123,7 @@ impl Redis {
         let free = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let mut command = Command::new("redis-server");
         command.args(["--port", &free.to_string(), "--save", ""]);
-        command.args(["--bind", "127.0.0.1", "--notify-keyspace-events", "Egxe"]);
+        command.args(["--bind", "127.0.0.1", "--notify-keyspace-events", "Exe"]);
         command
             .arg("--unixsocket")
             .arg(folder.path().join("redis.sock"));
@@ -141,14 +147,15 @@ impl Redis {
         self.folder.path().join("redis.sock")
     }
 
-    /// How each is told to connect: the name of the way, the binary's URL, the benchmark's words.
-    fn ways(&self) -> [(&'static str, String, [String; 2]); 2] {
+    /// How each is told to connect, by TCP and by a Unix socket: the binary's URL, the benchmark's
+    /// words.
+    fn ways(&self) -> [(String, [String; 2]); 2] {
         let (port, socket) = (self.port, self.socket().display().to_string());
         let tcp = ["-p".to_owned(), port.to_string()];
         let unix = ["-s".to_owned(), socket.clone()];
         [
-            ("TCP", format!("redis://127.0.0.1:{port}"), tcp),
-            ("a Unix socket", format!("unix://{socket}"), unix),
+            (format!("redis://127.0.0.1:{port}"), tcp),
+            (format!("unix://{socket}"), unix),
         ]
     }
 }
@@ -191,42 +198,66 @@ fn soak(url: &str, kept: &str) -> Result<f64, Failed> {
 }
 
 /// The same two commands by `redis-benchmark -c 200`, one kind after the other: the rate of both in
-/// turn. (Its `SET NX` finds the key there, and its script does not find its token: both do less.)
+/// turn. Its keys are drawn of so many that four of five are free to be set, and there to be deleted.
 fn two_commands(way: &[String; 2]) -> Result<f64, Failed> {
-    let mut load = Command::new("redis-cli");
-    load.args(way).args(["SCRIPT", "LOAD", COMPARE_AND_DELETE]);
-    let sha = String::from_utf8(load.output()?.stdout)?;
+    const KEYS: &str = "200000";
+    const FILL: &str = "for i = 0, ARGV[1] - 1 do \
+        redis.call('set', string.format('bench:%012d', i), 'token', 'PX', 600000) end";
+    let redis = |words: &[&str]| -> Result<String, Failed> {
+        let output = Command::new("redis-cli").args(way).args(words).output()?;
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    };
     let key = "bench:__rand_int__";
-    let set = ["-r", "200", "SET", key, "token", "NX", "PX", "5000"];
-    let release = ["-r", "200", "EVALSHA", sha.trim(), "1", key, "other"];
-    let rates = [benchmark(way, &set)?, benchmark(way, &release)?];
-    Ok(1.0 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>())
+    redis(&["FLUSHDB"])?;
+    let set = ["-r", KEYS, "SET", key, "token", "NX", "PX", "600000"];
+    let set = benchmark(way, &set)?;
+    redis(&["EVAL", FILL, "0", KEYS])?;
+    let sha = redis(&["SCRIPT", "LOAD", COMPARE_AND_DELETE])?;
+    let release = benchmark(way, &["-r", KEYS, "EVALSHA", &sha, "1", key, "token"])?;
+    redis(&["FLUSHDB"])?;
+    Ok(1.0 / (1.0 / set + 1.0 / release))
 }
 
-/// Our lock cycles over the benchmark's, with history and checks on.
+/// Our lock cycles, with history and checks on, over the benchmark's: over TCP, and over a Unix
+/// socket, there over the benchmark's own way too.
 fn cycles(server: &Redis) -> Result<(), Failed> {
-    for (way, url, words) in server.ways() {
-        let mut last = (0.0, 0.0);
-        let mut ratios = Vec::new();
-        for _ in 0..PAIRS {
-            last = (soak(&url, "window")?, two_commands(&words)?);
-            ratios.push(last.0 / last.1);
-        }
-        say(&format!(
-            "lock cycles over {way}, token-lua, -c 200, a key each: {} of redis-benchmark's (the last \
-             {:.0}/s of {:.0}/s)",
-            told(&mut ratios),
-            last.0,
-            last.1
-        ));
+    let [(tcp, tcp_words), (unix, unix_words)] = server.ways();
+    let mut last = [0.0; 4];
+    let mut ratios: [Vec<f64>; 3] = Default::default();
+    for _ in 0..PAIRS {
+        let yardstick = two_commands(&tcp_words)?;
+        last = [
+            yardstick,
+            soak(&tcp, "window")?,
+            soak(&unix, "window")?,
+            two_commands(&unix_words)?,
+        ];
+        let [yardstick, over_tcp, over_unix, its_unix] = last;
+        ratios[0].push(over_tcp / yardstick);
+        ratios[1].push(over_unix / yardstick);
+        ratios[2].push(over_unix / its_unix);
     }
+    let [tcp, unix, same] = ratios.map(|mut ratios| told(&mut ratios));
+    let [yardstick, over_tcp, over_unix, its_unix] = last;
+    say(
+        "lock cycles, token-lua, -c 200, a key each, over redis-benchmark -c 200 with the same two commands",
+    );
+    say(&format!(
+        "  over TCP: {tcp} (the last {over_tcp:.0}/s of {yardstick:.0}/s)"
+    ));
+    say(&format!(
+        "  over a Unix socket: {unix} of that by TCP (the last {over_unix:.0}/s)"
+    ));
+    say(&format!(
+        "  over a Unix socket: {same} of that by one (the last of {its_unix:.0}/s)"
+    ));
     Ok(())
 }
 
 /// What recording and checking cost: with the last history kept, over without any. (The checks are
 /// on in both; what is switched off is the keeping.)
 fn history(server: &Redis) -> Result<(), Failed> {
-    let [(_, url, _), _] = server.ways();
+    let [(url, _), _] = server.ways();
     let mut ratios = Vec::new();
     for _ in 0..PAIRS {
         let off = soak(&url, "off")?;

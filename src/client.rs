@@ -159,7 +159,8 @@ impl Conn {
     ) -> Outcome<T> {
         let mut live = match self.live() {
             Some(live) => live,
-            None => match self.connect().await {
+            // Boxed, for it is seldom and large: every call's future would have room for it.
+            None => match Box::pin(self.connect()).await {
                 Ok(live) => live,
                 Err(error) => return Outcome::Refused(format!("not connected: {error}")),
             },
@@ -278,8 +279,9 @@ impl Conn {
 }
 
 /// Listens to what the server says of its keys (<https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>)
-/// and passes on the name of each key that expired, was deleted or was evicted. Ends when the
-/// connection does, or when the primary is another one.
+/// and passes on the name of each key that expired or was evicted. (Not of those that a command
+/// deleted: each release would be told, to the cost of what is measured.) Ends when the connection
+/// does, or when the primary is another one.
 pub async fn listen(
     server: &Server,
     mut hear: impl FnMut(&str, ServerDid),
@@ -297,7 +299,6 @@ pub async fn listen(
         };
         let did = match message.get_channel_name().rsplit(':').next() {
             Some("expired") => ServerDid::Expired,
-            Some("del") => ServerDid::Deleted,
             Some("evicted") => ServerDid::Evicted,
             _ => continue,
         };
@@ -307,11 +308,13 @@ pub async fn listen(
     }
 }
 
-/// A connection on which a server tells of the keys of its database.
+/// A connection on which a server tells which keys of its database expire or are evicted.
 pub async fn key_events(server: &Server) -> Result<redis::aio::PubSub, RedisError> {
     let mut pubsub = server.pubsub(None).await?;
-    let channels = format!("__keyevent@{}__:*", server.access().database);
-    pubsub.psubscribe(channels).await?;
+    for what in ["expired", "evicted"] {
+        let channel = format!("__keyevent@{}__:{what}", server.access().database);
+        pubsub.subscribe(channel).await?;
+    }
     Ok(pubsub)
 }
 

@@ -1,23 +1,30 @@
 //! Parse, hand over, return the exit code: the only place that exits.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::num::NonZero;
 use std::process::ExitCode;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use clap::Parser;
 use oversold::app::Failure;
 use oversold::cli::{self, Cli};
 use oversold::verdict::{Exit, Signal};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::{oneshot, watch};
 
 /// How long leaving at once may take, before nothing more is waited for.
 const LEAVE: Duration = Duration::from_secs(1);
 
+// Events are made on one thread and given up on another: the C library's allocator makes such threads
+// wait for each other.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let exit = match Runtime::new() {
+    let exit = match threads() {
         Ok(runtime) => {
             let ended = until_done_or_told_twice(&runtime, cli);
             // After a second signal something may still hold a thread; do not wait for it.
@@ -31,6 +38,14 @@ fn main() -> ExitCode {
         failure.exit
     });
     ExitCode::from(exit.code())
+}
+
+/// One fewer than there are cores: the server beside us needs one for itself.
+fn threads() -> io::Result<Runtime> {
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    let mut threads = Builder::new_multi_thread();
+    threads.worker_threads((cores - 1).max(1));
+    threads.enable_all().build()
 }
 
 /// The first signal asks the command to drain, check and write; the second one leaves at once.

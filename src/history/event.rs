@@ -395,7 +395,7 @@ pub enum Release {
 pub enum ServerDid {
     /// Its time to live ran out.
     Expired,
-    /// It was deleted by a command.
+    /// It was deleted by a command: told in older histories only.
     Deleted,
     /// It was evicted for memory.
     Evicted,

@@ -25,7 +25,7 @@ use crate::scenario::{How, Means};
 /// The setting by which a server tells of its keys, and what it has to tell: deleted, expired,
 /// evicted (<https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>).
 const EVENTS: &str = "notify-keyspace-events";
-const TOLD: &str = "Egxe";
+const TOLD: &str = "Exe";
 
 /// A user's own Redis, as it was named.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -292,13 +292,13 @@ impl Servers {
 }
 
 fn options(binary: &Binary, clients: u32) -> Vec<String> {
-    // Key events: generic (del), expired, evicted. The checks hear from the server itself when a
-    // lock's key went away.
+    // Key events: expired, evicted. The checks hear from the server itself when a lock's key went
+    // away by itself.
     let options = [
         "--maxclients",
         &clients.to_string(),
         "--notify-keyspace-events",
-        "Egxe",
+        "Exe",
     ];
     // What faults do by DEBUG, and to the folder of the server. Older ones let everybody.
     let guarded = [
