@@ -174,7 +174,13 @@ fn trial(plan: &Plan, folder: &str, judged: Judgement, orders: i64) -> Trial {
         release: quantiles(150_000, 1_200_000, 2_500_000),
         operations_per_second: 41.7,
         elapsed_ns: 4_500_000_000,
-        ..Trial::new(plan, folder, judged, ledger(orders), &Summary::default())
+        ..Trial::new(
+            plan,
+            folder,
+            judged,
+            Ok(ledger(orders)),
+            &Summary::default(),
+        )
     }
 }
 

@@ -29,8 +29,10 @@ pub async fn compare(
     let mut reports = Vec::new();
     for (lock, plans) in locks.iter().zip(all) {
         let folder = folder.join(lock);
-        reports.push(conduct(&plans, &origin, &folder, session).await?);
-        if session.interrupted().is_some() {
+        let report = conduct(&plans, &origin, &folder, session).await?;
+        let over = session.interrupted().is_some() || !report.unkept.is_empty();
+        reports.push(report);
+        if over {
             break;
         }
     }

@@ -21,8 +21,9 @@ pub async fn run(named: &[PathBuf], flags: &Overrides, session: &Session) -> Res
         let folder = new_folder(&session.out, &scenario.name, plans[0].seed)?;
         let report = conduct(&plans, &origin, &folder, session).await?;
         session.say(&terminal::summary(&report));
+        let over = session.interrupted().is_some() || !report.unkept.is_empty();
         reports.push(report);
-        if session.interrupted().is_some() {
+        if over {
             break;
         }
     }

@@ -251,6 +251,9 @@ pub(super) fn evidence(out: &mut String, report: &Report, trial: &Trial) -> std:
 }
 
 fn ledger(trial: &Trial) -> String {
+    if let Some(why) = &trial.ledger_unknown {
+        return format!("not known: {why}");
+    }
     let ledger = &trial.ledger;
     match trial.business() {
         Business::Sale => format!(
