@@ -280,8 +280,11 @@ async fn in_turn(house: &House) -> Vec<(Vec<Seen>, Ledger)> {
                 });
                 seen.push(store.read(0).await.expect("a read"));
             }
+            let meanwhile = store.ledger_meanwhile().await.expect("an answer");
             drop(store);
             let ledger = opened.ledger().await.expect("a ledger");
+            // Whoever can be asked while others are at work tells the same.
+            assert_eq!(meanwhile.unwrap_or(ledger), ledger);
             opened.keep(&folder, &ledger).expect("room for it");
             opened.close().await.expect("nothing left");
             told.push((seen, ledger));

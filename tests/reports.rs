@@ -155,7 +155,7 @@ fn trial(plan: &Plan, folder: &str, judged: Judgement, orders: i64) -> Trial {
     let quantiles = |p50_ns, p99_ns, max_ns| Quantiles {
         count: 100,
         p50_ns,
-        p99_ns,
+        p99_ns: Some(p99_ns),
         max_ns,
     };
     let folder = folder.to_owned();
@@ -722,7 +722,7 @@ fn the_comparison_fits_a_hundred_columns_with_the_largest_numbers() {
             trial.lock_wait = Quantiles {
                 count: 1,
                 p50_ns: 123_400_000,
-                p99_ns: 999_400_000,
+                p99_ns: Some(999_400_000),
                 max_ns: 999_400_000,
             };
         }

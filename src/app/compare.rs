@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::run::published;
 use super::scenarios;
 use super::session::{Failure, Session, locks_for, named_or_all, plans, worst};
 use super::trial::{conduct, new_folder};
@@ -44,6 +45,5 @@ pub async fn compare(
         session.say(&terminal::summary(report));
     }
     session.say(&format!("files     {}", folder.display()));
-    session.publish(&reports)?;
-    Ok(worst(&reports))
+    published(session.publish(&reports), worst(&reports))
 }

@@ -114,3 +114,35 @@ impl<S> Drain<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backlog_is_handed_over_in_parts_and_each_says_up_to_when_all_is_told() {
+        const EVENTS: u64 = 3 * AT_A_TIME as u64 + 5;
+        let (clock, parts) = (Clock::start(), Vec::new());
+        let take = |parts: &mut Vec<_>, events: &[Event], told: Time| {
+            let last = events.last().map(|event| event.at_ns);
+            assert!(last.is_none_or(|last| last <= told), "{last:?} {told:?}");
+            parts.push((events.len(), told));
+            // The first one is slow, and the others gather.
+            if parts.len() == 1 {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        };
+        let (recorder, drain) = start(clock, parts, take);
+        for op in 0..EVENTS {
+            recorder.record(Kind::Asked { op });
+        }
+        let recorded = recorder.clock().now();
+        let parts = drain.close();
+        let all: usize = parts.iter().map(|(events, _)| events).sum();
+        assert_eq!(all as u64, EVENTS);
+        assert!(parts.iter().all(|(events, _)| *events <= AT_A_TIME));
+        assert!(parts.is_sorted_by_key(|(_, told)| *told), "{parts:?}");
+        assert!(parts.last().is_some_and(|(_, told)| *told >= recorded));
+        assert_eq!(recorder.behind(), 0);
+    }
+}

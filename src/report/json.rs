@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::experiment::Experiment;
-use super::soak::Soak;
+use super::soak::{Soak, warnings};
 use super::statistics::Share;
 use super::threshold::{Held, Measured, hold, worst};
 use crate::check::{Coverage, Expected, Finding, Judgement, Line};
@@ -102,8 +102,14 @@ pub struct Trial {
     pub story: Vec<Line>,
     /// Operations by outcome.
     pub counts: Counts,
-    /// From the beginning of an operation to its grant.
+    /// From the beginning of an operation to its grant; in an open loop from its actual beginning.
     pub lock_wait: Quantiles,
+    /// The same from the planned beginning, in an open loop.
+    #[serde(default)]
+    pub lock_wait_corrected: Option<Quantiles>,
+    /// What to know before believing the figures.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// From the entry to the end of a section.
     pub section: Quantiles,
     /// From a release to its answer.
@@ -161,6 +167,7 @@ impl Trial {
             Ok(ledger) => (ledger, None),
             Err(why) => (Ledger::default(), Some(why)),
         };
+        let open_loop = !plan.load.stages.is_empty();
         let leads = matches!(plan.workload, Workload::Leader);
         Trial {
             seed: plan.seed,
@@ -177,6 +184,8 @@ impl Trial {
             story: judged.story,
             counts: summary.counts,
             lock_wait: quantiles(summary.latencies.of(Part::AcquireService)),
+            lock_wait_corrected: open_loop.then(|| quantiles(summary.latencies.of(Part::Acquire))),
+            warnings: warnings(plan, summary),
             section: quantiles(summary.latencies.of(Part::Section)),
             release: quantiles(summary.latencies.of(Part::Release)),
             operations_per_second: summary.operations_per_second(),

@@ -4,7 +4,7 @@
 mod block;
 mod histogram;
 
-pub use block::{Latency, Percentile, Soak};
+pub use block::{Latency, Percentile, Soak, warnings};
 
 use std::fmt::Write;
 

@@ -212,12 +212,19 @@ fn write_trial(out: &mut String, report: &Report, trial: &Trial) -> std::fmt::Re
         )?;
     }
     evidence(out, report, trial)?;
+    for warning in &trial.warnings {
+        writeln!(out, "  warning   {warning}")?;
+    }
     let (wait, section, release) = (&trial.lock_wait, &trial.section, &trial.release);
-    writeln!(
-        out,
-        "  latency   lock wait {}  (p50 / p99 / max, run time)",
-        times(wait)
-    )?;
+    const WHAT: &str = "(p50 / p99 / max, run time)";
+    match &trial.lock_wait_corrected {
+        None => writeln!(out, "  latency   lock wait {}  {WHAT}", times(wait))?,
+        // Where starts are planned the wait from the actual start leaves out what came too late.
+        Some(corrected) => {
+            writeln!(out, "  latency   lock wait {}  {WHAT}", times(corrected))?;
+            writeln!(out, "            from the actual start {}", times(wait))?;
+        }
+    }
     writeln!(out, "            section   {}", times(section))?;
     writeln!(out, "            release   {}", times(release))?;
     writeln!(out, "  files     {}", trial.folder)
@@ -277,7 +284,8 @@ fn times(quantiles: &Quantiles) -> String {
     if quantiles.count == 0 {
         return "-".to_owned();
     }
-    let [p50, p99, max] = [quantiles.p50_ns, quantiles.p99_ns, quantiles.max_ns].map(rounded);
+    let [p50, max] = [quantiles.p50_ns, quantiles.max_ns].map(rounded);
+    let p99 = quantiles.p99_ns.map_or("-".to_owned(), rounded);
     format!("{p50} / {p99} / {max}")
 }
 

@@ -152,8 +152,8 @@ pub struct Quantiles {
     pub count: u64,
     /// The median.
     pub p50_ns: u64,
-    /// The 99th percentile.
-    pub p99_ns: u64,
+    /// The 99th percentile; null with fewer than a thousand, of which it would be the accident of a few.
+    pub p99_ns: Option<u64>,
     /// The longest.
     pub max_ns: u64,
 }
@@ -163,7 +163,7 @@ pub fn quantiles(histogram: &Histogram<u64>) -> Quantiles {
     Quantiles {
         count: histogram.len(),
         p50_ns: histogram.value_at_quantile(0.5),
-        p99_ns: histogram.value_at_quantile(0.99),
+        p99_ns: supported(histogram, 0.99),
         max_ns: histogram.max(),
     }
 }

@@ -132,6 +132,14 @@ impl Latency {
     }
 }
 
+/// What to know before believing the figures of a run, a soak or none.
+pub fn warnings(plan: &Plan, summary: &Summary) -> Vec<String> {
+    match plan.load.stages.is_empty() {
+        true => vec![],
+        false => Soak::of(plan, summary).warnings,
+    }
+}
+
 fn bars(histogram: &Histogram<u64>) -> Vec<Bar> {
     if histogram.is_empty() {
         return vec![];
@@ -155,7 +163,10 @@ fn bars(histogram: &Histogram<u64>) -> Vec<Bar> {
 impl Soak {
     /// The block of a plan's run, if it was a soak.
     pub fn new(plan: &Plan, summary: &Summary) -> Option<Soak> {
-        let settings = plan.soak.as_ref()?;
+        plan.soak.as_ref().map(|_| Soak::of(plan, summary))
+    }
+
+    fn of(plan: &Plan, summary: &Summary) -> Soak {
         let keys = workload::keys(&plan.workload);
         let latency = |part| Latency::new(summary.latencies.of(part), summary.never(part));
         let open_loop = !plan.load.stages.is_empty();
@@ -166,7 +177,7 @@ impl Soak {
             instances: plan.load.instances,
             keys,
             store: plan.store.described().to_owned(),
-            warm_up_ns: settings.warm_up_ns,
+            warm_up_ns: nanos(plan.warm_up()),
             outcomes: summary.outcomes(),
             completed_per_second: summary.completed_per_second(),
             starts: summary.starts(),
@@ -180,9 +191,8 @@ impl Soak {
             silence: summary.silence(),
             warnings: vec![],
         };
-        let missed = soak.missed_starts(summary.elapsed());
-        soak.warnings.extend(missed);
-        Some(soak)
+        soak.warnings.extend(soak.missed_starts(summary.elapsed()));
+        soak
     }
 
     /// Who took part.
