@@ -737,6 +737,40 @@ fn the_comparison_fits_a_hundred_columns_with_the_largest_numbers() {
 }
 
 #[test]
+fn where_starts_are_planned_the_wait_counts_from_there_and_missed_ones_are_told() {
+    let mut report = passed();
+    let trial = &mut report.trials[0];
+    trial.lock_wait_corrected = Some(Quantiles {
+        count: 100,
+        p50_ns: 1_000_000_000,
+        p99_ns: None,
+        max_ns: 2_000_000_000,
+    });
+    trial.warnings = vec!["7 of 100 operations could not start in time".to_owned()];
+    let text = plain(&terminal::summary(&report));
+    assert!(text.contains("lock wait 1.0 s / - / 2.0 s "), "{text}");
+    assert!(
+        text.contains("from the actual start 340 ms / 1.1 s / 12 s"),
+        "{text}"
+    );
+    assert!(text.contains("warning   7 of 100"), "{text}");
+    let table = plain(&terminal::comparison(&[report]));
+    let row = table.lines().last().expect("a row");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells[6..11], ["1.0", "s", "-", "2.0", "s"], "{row}");
+}
+
+#[test]
+fn a_report_that_could_not_be_written_ends_with_3_unless_something_was_violated() {
+    let mut report = passed();
+    report.unkept = vec!["history.jsonl: no space".to_owned()];
+    assert_eq!(report.exit(), Exit::Environment);
+    let mut report = failed();
+    report.unkept = vec!["history.jsonl: no space".to_owned()];
+    assert_eq!(report.exit(), Exit::Violated);
+}
+
+#[test]
 fn a_comparison_without_a_grant_has_no_waits() {
     let mut report = passed();
     report.trials[0].lock_wait = Quantiles::default();

@@ -58,8 +58,8 @@ pub(super) fn new_folder(out: &Path, scenario: &str, seed: u64) -> Result<PathBu
 }
 
 /// Runs the trials of one lock in one scenario, and leaves a report in `folder`. An interruption
-/// ends the trial that is running and leaves out the rest; so does a file that cannot be written, and
-/// the report tells of it.
+/// ends the trial that is running and leaves out the rest. So does a file that cannot be written, or a
+/// later trial that cannot be run: the report of the others tells of it.
 pub(super) async fn conduct(
     plans: &[Plan],
     origin: &Origin,
@@ -90,7 +90,15 @@ pub(super) async fn conduct(
             origin: &origin,
             database: &database,
         };
-        let ran = one(plan, &under, &folder, session, &mut progress).await?;
+        let ran = match one(plan, &under, &folder, session, &mut progress).await {
+            Ok(ran) => ran,
+            // What the others have shown is not to be lost with this one.
+            Err(why) if !trials.is_empty() => {
+                unkept.push(why.message);
+                break;
+            }
+            Err(why) => return Err(why),
+        };
         progress.step();
         judged.push((plan.seed, ran.judgement));
         trials.push(ran.trial);
@@ -111,7 +119,7 @@ pub(super) async fn conduct(
     }
     for lost in &report.unkept {
         // Nobody may listen any more, which is no reason to panic.
-        let _ = writeln!(anstream::stderr(), "error: not written: {lost}");
+        let _ = writeln!(anstream::stderr(), "error: {lost}");
     }
     Ok(report)
 }
@@ -272,7 +280,7 @@ impl At<'_> {
 struct Ran {
     trial: Trial,
     judgement: Judgement,
-    /// What could not be written, and why.
+    /// What could not be written, and why not.
     unkept: Vec<String>,
 }
 

@@ -102,6 +102,14 @@ fn row(report: &Report) -> Vec<String> {
     let counted = |of: &dyn Fn(&Trial) -> i64| median(of).map_or("-".to_owned(), count);
     let violated =
         |property: Property| counted(&|trial: &Trial| trial.count(property.word()) as i64);
+    let of_ledgers = |of: fn(&Trial) -> i64| {
+        let known = report
+            .trials
+            .iter()
+            .filter(|trial| trial.ledger_unknown.is_none());
+        let numbers: Vec<i64> = known.map(of).collect();
+        spread(&numbers).map_or("-".to_owned(), |[_, _, middle, _, _]| count(middle))
+    };
     // Where starts are planned the wait counts from there: what came too late has waited, too.
     let waits = |trial: &Trial| trial.lock_wait_corrected.unwrap_or(trial.lock_wait);
     let wait = |of: fn(&Quantiles) -> Option<u64>| {
@@ -113,8 +121,8 @@ fn row(report: &Report) -> Vec<String> {
     };
     vec![
         report.lock.clone(),
-        counted(&|Trial { ledger, .. }| ledger.orders + ledger.postings + ledger.increments),
-        counted(&Trial::damage),
+        of_ledgers(|Trial { ledger, .. }| ledger.orders + ledger.postings + ledger.increments),
+        of_ledgers(Trial::damage),
         violated(Property::Overlap),
         violated(Property::ForeignRelease),
         violated(Property::OrphanKey),

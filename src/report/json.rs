@@ -61,7 +61,7 @@ pub struct Report {
     /// Whether all thresholds held, where there are some.
     #[serde(default)]
     pub thresholds: Option<Verdict>,
-    /// What could not be written, and why: a full disk.
+    /// What could not be written or run to its end, and why not: a full disk.
     #[serde(default)]
     pub unkept: Vec<String>,
     /// The signal that ended the trials early, if one did.

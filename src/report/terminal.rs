@@ -169,7 +169,11 @@ fn write_trials(out: &mut String, report: &Report) -> std::fmt::Result {
             report.trials.len()
         )?;
     }
-    let damage: Vec<i64> = report.trials.iter().map(Trial::damage).collect();
+    let known = report
+        .trials
+        .iter()
+        .filter(|trial| trial.ledger_unknown.is_none());
+    let damage: Vec<i64> = known.map(Trial::damage).collect();
     let Some([least, low, middle, high, most]) = spread(&damage) else {
         return Ok(());
     };
