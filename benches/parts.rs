@@ -19,7 +19,7 @@ const EVENTS: usize = 100_000;
 fn recording(bench: &mut Criterion) {
     let mut group = bench.benchmark_group("recorder");
     group.throughput(Throughput::Elements(1));
-    let (recorder, drain) = recorder::start(Clock::start(), 0, |n: &mut usize, events| {
+    let (recorder, drain) = recorder::start(Clock::start(), 0, |n: &mut usize, events, _| {
         *n += events.len();
     });
     group.bench_function("record", |bench| {

@@ -10,7 +10,7 @@ mod starts;
 mod vacancy;
 
 pub use errors::{ErrorKind, Errors};
-pub use latencies::{Latencies, Part, Quantiles, quantiles, supported};
+pub use latencies::{Latencies, Part, Quantiles, Sampled, quantiles, supported};
 pub use outages::{Outage, Silence};
 pub use outcomes::{Counts, Outcomes};
 pub use starts::{IN_TIME, Starts};
@@ -51,6 +51,9 @@ pub struct Summary {
     busy_ns: u64,
     held_ns: u64,
     waiting: u64,
+    /// Of the operations that began after the warm-up: how many ended without a grant.
+    never_granted: u64,
+    over: bool,
     first: Option<Time>,
     last: Time,
     now: Time,
@@ -107,17 +110,17 @@ impl Summary {
             }
             Kind::AcquireFailed { op, error } => {
                 self.counts.failed += 1;
-                self.erred(*op, Answer::Failed, error);
+                self.erred(*op, Answer::Failed, error, at);
             }
             Kind::AcquireUnknown { op, error } => {
                 self.counts.unknown += 1;
-                self.erred(*op, Answer::Unknown, error);
+                self.erred(*op, Answer::Unknown, error, at);
             }
             Kind::GaveUp { op, why } => {
                 self.counts.gave_up += 1;
                 self.last = at;
                 if let Some(open) = self.open.close(*op) {
-                    self.waiting -= u64::from(!open.granted);
+                    self.left_waiting(&open, at);
                     self.outcomes.gave_up(*why, open.last);
                     self.ended(&open, at);
                 }
@@ -163,6 +166,7 @@ impl Summary {
                 late_ns,
                 instance: None,
             } => self.outages.lagged(at, *late_ns),
+            Kind::Ended {} | Kind::KeysUnseen { .. } => self.over = true,
             Kind::Draining { .. } => {
                 if let Some(planned) = &mut self.planned {
                     planned.stopped(at);
@@ -176,6 +180,7 @@ impl Summary {
         self.counts.operations += 1;
         self.outcomes.issued += 1;
         self.waiting += 1;
+        self.outages.came(at);
         let began = planned.unwrap_or(at);
         self.first.get_or_insert(began.min(at));
         self.last_arrival = at;
@@ -201,13 +206,14 @@ impl Summary {
         // A nested acquire is granted once more; its operation has waited once.
         if let Some(open) = first {
             self.waiting -= 1;
+            self.outages.went(at);
             self.record(Part::Acquire, &open, at.since(open.planned));
             self.record(Part::AcquireService, &open, at.since(open.arrived));
         }
     }
 
-    fn erred(&mut self, op: OpId, answer: Answer, error: &str) {
-        self.outages.erred();
+    fn erred(&mut self, op: OpId, answer: Answer, error: &str, at: Time) {
+        self.outages.erred(at);
         self.errors.add("acquire", answer == Answer::Unknown, error);
         self.open.with(op, |open| open.answered(answer));
     }
@@ -215,10 +221,14 @@ impl Summary {
     fn released(&mut self, op: OpId, outcome: &Release, at: Time) {
         self.counts.released += 1;
         self.last = at;
-        match outcome {
-            Release::Failed(error) => self.errors.add("release", false, error),
-            Release::Unknown(error) => self.errors.add("release", true, error),
-            _ => {}
+        let failed = match outcome {
+            Release::Failed(error) => Some((false, error)),
+            Release::Unknown(error) => Some((true, error)),
+            _ => None,
+        };
+        if let Some((unknown, error)) = failed {
+            self.errors.add("release", unknown, error);
+            self.open.with(op, |open| open.release_failed = true);
         }
         let Some(open) = self.open.get(op).copied().filter(|open| !open.released) else {
             return;
@@ -229,10 +239,21 @@ impl Summary {
     }
 
     fn done(&mut self, open: &Open, at: Time) {
-        self.waiting -= u64::from(!open.granted);
+        self.left_waiting(open, at);
         self.outcomes.held(open.fate);
+        let alone = open.release_failed && open.fate != Fate::StoreFailed;
+        self.counts.release_errors += u64::from(alone);
         self.measured += u64::from(open.measured && open.fate == Fate::Landed);
         self.ended(open, at);
+    }
+
+    /// It has come to its end, and without the lock it waits no more.
+    fn left_waiting(&mut self, open: &Open, at: Time) {
+        if !open.granted {
+            self.waiting -= 1;
+            self.never_granted += u64::from(open.measured);
+            self.outages.went(at);
+        }
     }
 
     /// Its worker is free again.
@@ -247,10 +268,10 @@ impl Summary {
     fn crashed(&mut self, instance: u32, at: Time) {
         let dead = self.open.close_all_of(instance);
         for (_, open) in &dead {
-            self.waiting -= u64::from(!open.granted);
+            self.left_waiting(open, at);
             self.outcomes.unfinished += 1;
             if open.asking {
-                self.outages.forgotten();
+                self.outages.forgotten(at);
             }
         }
         let of_dead = |op| dead.iter().any(|(dead, _)| *dead == op);
@@ -302,6 +323,29 @@ impl Summary {
     /// For how long somebody has asked by now, and nobody was answered.
     pub fn silent_for(&self, now: Time) -> Duration {
         self.outages.lasting(now)
+    }
+
+    /// How many operations are in no latency of a part, for they never got that far: those that
+    /// ended without the lock, those that still wait for it, and, where latency counts from the
+    /// planned start, those that never started.
+    pub fn never(&self, part: Part) -> u64 {
+        let ungranted = self.never_granted + self.waiting;
+        match part {
+            Part::Acquire => ungranted + self.starts().map_or(0, |starts| starts.never),
+            Part::AcquireService => ungranted,
+            Part::Section | Part::Release => 0,
+        }
+    }
+
+    /// Operations that ended in an error: the lock's servers or the store did not answer as they
+    /// should.
+    pub fn failures(&self) -> u64 {
+        self.outcomes.errors() + self.counts.release_errors
+    }
+
+    /// Whether the run is over.
+    pub fn is_over(&self) -> bool {
+        self.over
     }
 
     /// How many operations wait for the lock now.

@@ -176,8 +176,10 @@ fn the_help_of_every_command_lists_its_exit_codes() {
             .code(0)
             .complains_of_nothing();
         let expected: &[&str] = match command {
-            "run" | "compare" | "replay" | "soak" => &["0", "10", "99", "4", "2", "3", "130"],
-            "matrix" | "granularity" => &["0", "10", "4", "2", "3", "130"],
+            "run" | "compare" | "matrix" | "replay" | "soak" => {
+                &["0", "10", "99", "4", "2", "3", "130"]
+            }
+            "granularity" => &["0", "10", "4", "2", "3", "130"],
             "ttl-sweep" | "rate-sweep" => &["0", "4", "2", "3", "130"],
             "check" => &["0", "10", "99", "4", "2", "3"],
             "doctor" => &["0", "2", "3"],

@@ -500,6 +500,20 @@ fn a_full_disk_ends_the_run_and_the_file_is_named() {
     }
 }
 
+#[test]
+fn a_full_disk_does_not_hide_a_violation() {
+    let Some(disk) = SmallDisk::of("128k") else {
+        return;
+    };
+    let ended = oversold("soak - -z 4s --history full")
+        .reading(&(breaking() + "\n[store]\nkind = \"memory\"\n"))
+        .reports_at(disk.0.path())
+        .run();
+    ended.exits(VIOLATED).within(Duration::from_secs(30));
+    assert!(ended.stderr.contains("history.jsonl"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("overlap"), "{}", ended.stdout);
+}
+
 /// A file on a disk that is full.
 fn full() -> Stdio {
     let full = std::fs::File::options().write(true).open("/dev/full");

@@ -98,7 +98,7 @@ async fn beside_a_stranger(its_watchdog_goes_on: bool) -> Option<Kind> {
     });
     let events = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&events);
-    let (recorder, drain) = recorder::start(Clock::start(), sink, |sink, batch: &[Event]| {
+    let (recorder, drain) = recorder::start(Clock::start(), sink, |sink, batch: &[Event], _| {
         sink.lock().unwrap().extend_from_slice(batch);
     });
     let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use support::*;
 use tempfile::TempDir;
 
@@ -432,6 +433,22 @@ fn a_soak_at_a_port_with_nobody_behind_it_ends_at_once() {
     ))
     .run();
     ended.exits(3).within(Duration::from_secs(5));
+}
+
+#[test]
+fn a_soak_bears_an_outage_there_for_as_long_as_it_is_told_to() {
+    let redis = Redis::start(&[]);
+    let url = redis.url();
+    let mut running = run(&format!("soak -c 20 -z 6s --history full --url {url}")).start();
+    running.until_history_tells("released");
+    let server = Pid::from_raw(redis.child.id() as i32);
+    kill(server, Signal::SIGSTOP).expect("a server");
+    std::thread::sleep(Duration::from_secs(4));
+    kill(server, Signal::SIGCONT).expect("a server");
+    let ended = running.ends();
+    let trial = &ended.report().trials()[0];
+    assert_eq!(trial["coverage"]["stop"], "duration_over", "{trial}");
+    assert_ne!(trial["soak"]["silence"]["count"], 0, "{trial}");
 }
 
 #[test]

@@ -293,7 +293,7 @@ impl Waiters {
         let plan = Plan::resolve(&scenario, &Overrides::default(), &scenario.lock, 1);
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&events);
-        let (recorder, drain) = recorder::start(Clock::start(), sink, |sink, batch| {
+        let (recorder, drain) = recorder::start(Clock::start(), sink, |sink, batch, _| {
             sink.lock().unwrap().extend_from_slice(batch);
         });
         let running = tokio::spawn(async move {

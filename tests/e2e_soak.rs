@@ -220,6 +220,27 @@ fn a_server_that_dies_ends_the_soak_in_time_and_nobody_calls_that_a_pass() {
 }
 
 #[test]
+fn a_store_that_dies_with_its_server_leaves_a_report_without_a_ledger() {
+    let mut running = oversold("soak -c 20 -z 60s --store redis --history full").start();
+    running.until_history_tells("entered");
+    let [server] = running.servers().try_into().expect("one server");
+    server.signal(Signal::SIGKILL);
+    let ended = running.ends();
+    ended.exits(INCONCLUSIVE).within(Duration::from_secs(60));
+    let report = ended.report();
+    assert_eq!(report.business_verdict(), "inconclusive");
+    let trial = &report.trials()[0];
+    assert!(trial["ledger_unknown"].is_string(), "{trial}");
+    assert!(number(&soak(report)["outcomes"]["issued"]) > 0);
+    assert!(
+        ended.stdout.contains("an unknown number in the ledger"),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.run_folder().join("report.json").is_file());
+}
+
+#[test]
 fn a_server_that_stays_away_ends_the_soak_in_time() {
     let load = "workers = 20\nduration = \"60s\"";
     let kill = "[[fault]]\nkind = \"kill-server\"\nat = { time = \"500ms\" }\n";
@@ -295,6 +316,15 @@ fn figures_are_served_while_it_runs_and_a_signal_asks_for_a_status() {
     let (_, at) = said.split_once("metrics at http://").expect("an address");
     let address = at.split('/').next().expect("an address").to_owned();
     running.until_history_tells("entered");
+    // Clients who say nothing hold up nobody.
+    let _silent = [(); 3].map(|()| TcpStream::connect(&address).expect("a connection"));
+    let began = Instant::now();
+    asked(&address, "GET /metrics");
+    assert!(
+        began.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
     wait_for("completed operations", || {
         let text = asked(&address, "GET /metrics");
         let line = text
@@ -322,7 +352,7 @@ fn figures_are_served_while_it_runs_and_a_signal_asks_for_a_status() {
 
 fn asked(address: &str, what: &str) -> String {
     let mut asking = TcpStream::connect(address).expect("a connection");
-    write!(asking, "{what} HTTP/1.1\r\nHost: here\r\n\r\n").expect("a question");
+    write!(asking, "{what} HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("a question");
     let mut answer = String::new();
     asking.read_to_string(&mut answer).expect("an answer");
     answer

@@ -181,7 +181,8 @@ async fn rushed(house: &House, workload: Workload, guard: Guard) -> (Sum, Ledger
         move |value| if counts { 1 } else { value },
     )
     .await;
-    let ledger = opened.keep(&folder).await.expect("a ledger");
+    let ledger = opened.ledger().await.expect("a ledger");
+    opened.keep(&folder, &ledger).expect("room for it");
     opened.close().await.expect("nothing left");
     (sum, ledger)
 }
@@ -279,8 +280,12 @@ async fn in_turn(house: &House) -> Vec<(Vec<Seen>, Ledger)> {
                 });
                 seen.push(store.read(0).await.expect("a read"));
             }
+            let meanwhile = store.ledger_meanwhile().await.expect("an answer");
             drop(store);
-            let ledger = opened.keep(&folder).await.expect("a ledger");
+            let ledger = opened.ledger().await.expect("a ledger");
+            // Whoever can be asked while others are at work tells the same.
+            assert_eq!(meanwhile.unwrap_or(ledger), ledger);
+            opened.keep(&folder, &ledger).expect("room for it");
             opened.close().await.expect("nothing left");
             told.push((seen, ledger));
         }

@@ -155,7 +155,7 @@ fn trial(plan: &Plan, folder: &str, judged: Judgement, orders: i64) -> Trial {
     let quantiles = |p50_ns, p99_ns, max_ns| Quantiles {
         count: 100,
         p50_ns,
-        p99_ns,
+        p99_ns: Some(p99_ns),
         max_ns,
     };
     let folder = folder.to_owned();
@@ -174,7 +174,13 @@ fn trial(plan: &Plan, folder: &str, judged: Judgement, orders: i64) -> Trial {
         release: quantiles(150_000, 1_200_000, 2_500_000),
         operations_per_second: 41.7,
         elapsed_ns: 4_500_000_000,
-        ..Trial::new(plan, folder, judged, ledger(orders), &Summary::default())
+        ..Trial::new(
+            plan,
+            folder,
+            judged,
+            Ok(ledger(orders)),
+            &Summary::default(),
+        )
     }
 }
 
@@ -716,7 +722,7 @@ fn the_comparison_fits_a_hundred_columns_with_the_largest_numbers() {
             trial.lock_wait = Quantiles {
                 count: 1,
                 p50_ns: 123_400_000,
-                p99_ns: 999_400_000,
+                p99_ns: Some(999_400_000),
                 max_ns: 999_400_000,
             };
         }
@@ -728,6 +734,40 @@ fn the_comparison_fits_a_hundred_columns_with_the_largest_numbers() {
         assert!(!line.trim().is_empty(), "a blank line in\n{table}");
         assert_eq!(line, line.trim_end(), "blanks at the end of a line");
     }
+}
+
+#[test]
+fn where_starts_are_planned_the_wait_counts_from_there_and_missed_ones_are_told() {
+    let mut report = passed();
+    let trial = &mut report.trials[0];
+    trial.lock_wait_corrected = Some(Quantiles {
+        count: 100,
+        p50_ns: 1_000_000_000,
+        p99_ns: None,
+        max_ns: 2_000_000_000,
+    });
+    trial.warnings = vec!["7 of 100 operations could not start in time".to_owned()];
+    let text = plain(&terminal::summary(&report));
+    assert!(text.contains("lock wait 1.0 s / - / 2.0 s "), "{text}");
+    assert!(
+        text.contains("from the actual start 340 ms / 1.1 s / 12 s"),
+        "{text}"
+    );
+    assert!(text.contains("warning   7 of 100"), "{text}");
+    let table = plain(&terminal::comparison(&[report]));
+    let row = table.lines().last().expect("a row");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells[6..11], ["1.0", "s", "-", "2.0", "s"], "{row}");
+}
+
+#[test]
+fn a_report_that_could_not_be_written_ends_with_3_unless_something_was_violated() {
+    let mut report = passed();
+    report.unkept = vec!["history.jsonl: no space".to_owned()];
+    assert_eq!(report.exit(), Exit::Environment);
+    let mut report = failed();
+    report.unkept = vec!["history.jsonl: no space".to_owned()];
+    assert_eq!(report.exit(), Exit::Violated);
 }
 
 #[test]

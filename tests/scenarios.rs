@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use oversold::check::Property;
 use oversold::lock;
-use oversold::plan::{Overrides, Plan};
+use oversold::plan::{Overrides, Pace, Plan, SoakFlags};
 use oversold::scenario::{
     Acknowledged, At, Between, Dist, ErrorWord, Expect, Granularity, Guard, How, InstanceFault,
     Invalid, LinkFault, Mistake, Reply, Scenario, Seen, ServerFault, Stopped, Store, Topology,
-    Trap, Vocabulary, Wait, Workload, built_in,
+    Trap, Vocabulary, Wait, Workload, built_in, pace,
 };
 use proptest::prelude::*;
 
@@ -1501,6 +1501,38 @@ fn a_stored_plan_reads_back_equal() {
     let stored = serde_json::to_string(&plan).expect("a plan can be stored");
     let read: Plan = serde_json::from_str(&stored).expect("a stored plan can be read");
     assert_eq!(read, plan);
+}
+
+#[test]
+fn stages_are_all_issued_unless_a_number_is_given() {
+    let soak = built_in::ALL.iter().find(|known| known.name == "soak");
+    let scenario = valid(soak.expect("a scenario").text);
+    let plan = |operations, duration, pace| {
+        let flags = Overrides {
+            operations,
+            soak: Some(SoakFlags {
+                duration,
+                pace: Some(pace),
+                ..SoakFlags::default()
+            }),
+            ..none()
+        };
+        Plan::resolve(&scenario, &flags, "token-lua", 1)
+    };
+    let stages = || Pace::Stages(pace::stages("300/s for 30s, 2600/s for 90s").expect("stages"));
+    let all = plan(None, None, stages());
+    assert_eq!(all.most_operations(), Some(300 * 30 + 2600 * 90));
+    assert_eq!(all.duration(), Duration::from_secs(120));
+    let some = plan(Some(500), None, stages());
+    assert_eq!(some.most_operations(), Some(500));
+    let short = plan(None, Some(Duration::from_secs(10)), stages());
+    assert_eq!(short.load.operations, None);
+    assert_eq!(short.duration(), Duration::from_secs(10));
+    // A rate has no end of its own: without one the scenario's number is it.
+    assert_eq!(
+        plan(None, None, Pace::Rate(2600.0)).most_operations(),
+        Some(10_000)
+    );
 }
 
 #[test]

@@ -94,6 +94,6 @@ fn again(history: &Path) -> Result<(Header<Plan>, Trial, Judgement), Failure> {
         summary.event(&event);
     }
     let ledger = stored_ledger(folder, header.plan.store).map_err(Failure::usage)?;
-    let (trial, judgement) = judge(&header.plan, folder, judged, ledger, &summary);
+    let (trial, judgement) = judge(&header.plan, folder, judged, Ok(ledger), &summary);
     Ok((header, trial, judgement))
 }

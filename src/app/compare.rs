@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::run::published;
 use super::scenarios;
 use super::session::{Failure, Session, locks_for, named_or_all, plans, worst};
 use super::trial::{conduct, new_folder};
@@ -29,8 +30,10 @@ pub async fn compare(
     let mut reports = Vec::new();
     for (lock, plans) in locks.iter().zip(all) {
         let folder = folder.join(lock);
-        reports.push(conduct(&plans, &origin, &folder, session).await?);
-        if session.interrupted().is_some() {
+        let report = conduct(&plans, &origin, &folder, session).await?;
+        let over = session.interrupted().is_some() || !report.unkept.is_empty();
+        reports.push(report);
+        if over {
             break;
         }
     }
@@ -42,6 +45,5 @@ pub async fn compare(
         session.say(&terminal::summary(report));
     }
     session.say(&format!("files     {}", folder.display()));
-    session.publish(&reports)?;
-    Ok(worst(&reports))
+    published(session.publish(&reports), worst(&reports))
 }

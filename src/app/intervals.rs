@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::session::Failure;
@@ -28,18 +28,66 @@ pub(super) struct Last {
     pub(super) max_ns: u64,
 }
 
-/// The log so far.
+/// The file of the log.
 #[derive(Debug)]
-pub(super) struct Intervals {
+pub(super) struct Log {
+    path: PathBuf,
     out: BufWriter<File>,
     broken: Option<std::io::Error>,
+}
+
+impl Log {
+    pub(super) fn create(folder: &Path) -> Result<Log, Failure> {
+        let path = folder.join(FILE);
+        let at = |why| Failure::environment(format!("{}: {why}", path.display()));
+        let out = BufWriter::new(File::create(&path).map_err(at)?);
+        Ok(Log {
+            path,
+            out,
+            broken: None,
+        })
+    }
+
+    /// Begins the log, in the moment in which the clock is started.
+    pub(super) fn start(&mut self) {
+        self.write(&hlog::header(SystemTime::now()));
+    }
+
+    /// Writes lines. The first failure is kept; after it nothing more is written.
+    pub(super) fn write(&mut self, lines: &[u8]) {
+        if !lines.is_empty() && self.broken.is_none() {
+            let written = self.out.write_all(lines).and_then(|()| self.out.flush());
+            self.broken = written.err();
+        }
+    }
+
+    /// Why it cannot be written any more.
+    pub(super) fn broken(&self) -> Option<String> {
+        let why = self.broken.as_ref()?;
+        Some(format!("{}: {why}", self.path.display()))
+    }
+
+    /// Tells why it is not whole, if it is not.
+    pub(super) fn finish(mut self) -> Option<String> {
+        if self.broken.is_none() {
+            self.broken = self.out.flush().err();
+        }
+        self.broken()
+    }
+}
+
+/// The intervals so far.
+#[derive(Debug, Default)]
+pub(super) struct Intervals {
+    /// Lines that are not written yet.
+    lines: Vec<u8>,
     began: Time,
     completed: u64,
     pub(super) last: Last,
 }
 
 /// What is kept of a soak for those who look on while it runs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Watched {
     pub(super) intervals: Intervals,
     /// What is being done on purpose now, by the fault's place in the plan.
@@ -47,13 +95,6 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn new(folder: &Path) -> Result<Watched, Failure> {
-        Ok(Watched {
-            intervals: Intervals::create(folder)?,
-            faults: BTreeMap::new(),
-        })
-    }
-
     /// An event that the summary has not taken in yet.
     pub(super) fn event(&mut self, event: &Event, summary: &mut Summary) {
         self.intervals.reach(event.at_ns, summary);
@@ -70,20 +111,9 @@ impl Watched {
 }
 
 impl Intervals {
-    /// Begins the log in a folder, in the moment in which the clock is started.
-    pub(super) fn create(folder: &Path) -> Result<Intervals, Failure> {
-        let path = folder.join(FILE);
-        let at = |why| Failure::environment(format!("{}: {why}", path.display()));
-        let mut out = BufWriter::new(File::create(&path).map_err(at)?);
-        out.write_all(&hlog::header(SystemTime::now()))
-            .map_err(at)?;
-        Ok(Intervals {
-            out,
-            broken: None,
-            began: Time::default(),
-            completed: 0,
-            last: Last::default(),
-        })
+    /// The lines that are not written yet.
+    pub(super) fn lines(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.lines)
     }
 
     /// Something is about to happen at that time: closes the intervals that are over.
@@ -94,15 +124,10 @@ impl Intervals {
     }
 
     /// The run is over.
-    pub(super) fn finish(mut self, summary: &mut Summary) -> Result<(), Failure> {
-        let now = summary.now();
+    pub(super) fn end(&mut self, now: Time, summary: &mut Summary) {
         if now > self.began {
             self.close(now, summary);
         }
-        let failed = self.broken.or_else(|| self.out.flush().err());
-        failed.map_or(Ok(()), |why| {
-            Err(Failure::environment(format!("{FILE}: {why}")))
-        })
     }
 
     fn close(&mut self, end: Time, summary: &mut Summary) {
@@ -119,11 +144,9 @@ impl Intervals {
             max_ns: acquire.max(),
         };
         // What lies before the first operation is the set-up.
-        if begun && self.broken.is_none() {
+        if begun {
             let since = Duration::from_nanos(self.began.0);
-            let lines = hlog::interval(latencies, since, long);
-            let written = self.out.write_all(&lines).and_then(|()| self.out.flush());
-            self.broken = written.err();
+            self.lines.extend(hlog::interval(latencies, since, long));
         }
         latencies.clear();
         self.completed = completed;

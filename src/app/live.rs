@@ -2,7 +2,7 @@
 //! early. It looks at the recorder's thread ten times a second; no worker waits for it.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -11,10 +11,11 @@ use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::watch;
 
 use super::metrics;
+use super::recording::{Shared, Sink, lock};
 use super::session::Session;
-use super::trial::{Sink, leave};
+use super::trial::leave;
 use crate::check::{Cause, Expected};
-use crate::clock::Clock;
+use crate::history::Recorder;
 use crate::history::event::Stop;
 use crate::plan::Plan;
 use crate::progress::board::{Board, Glance};
@@ -25,16 +26,11 @@ use crate::store::Store;
 
 /// How often it looks.
 const TICK: Duration = Duration::from_millis(100);
+/// How many events may wait to be judged and written: some 250 MB of them. To have the load wait for
+/// a slow disk would measure the disk.
+const MOST_BEHIND: usize = 1 << 21;
 /// How many violations are told one by one.
 const TOLD: usize = 10;
-
-/// A sink that the recorder's thread and those who look at it share.
-pub(super) type Shared = Arc<Mutex<Sink>>;
-
-/// The sink, for as long as it takes to look.
-pub(super) fn lock(sink: &Shared) -> MutexGuard<'_, Sink> {
-    sink.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What is looked at, and what may be done.
 pub(super) struct Live<'a> {
@@ -44,7 +40,7 @@ pub(super) struct Live<'a> {
     pub(super) session: &'a Session,
     pub(super) sink: Shared,
     pub(super) store: Arc<dyn Store>,
-    pub(super) clock: Clock,
+    pub(super) recorder: Recorder,
     pub(super) stop: &'a watch::Sender<Option<Stop>>,
 }
 
@@ -138,14 +134,19 @@ impl Live<'_> {
         snapshot.render()
     }
 
-    /// Tells the violations that are new.
+    /// Tells what is new: violations, and files that cannot be written any more.
     fn tell(&self, told: &mut Told, board: &Board) {
         let sink = lock(&self.sink);
         told.found = sink.judge.violations();
         let kept = sink.judge.found();
         let new = kept[told.looked.min(kept.len())..].to_vec();
         told.looked = kept.len();
+        let broken = sink.broken[told.broken.min(sink.broken.len())..].to_vec();
+        told.broken = sink.broken.len();
         drop(sink);
+        for why in broken {
+            board.say(&format!("warning: nothing more is written there: {why}"));
+        }
         for finding in new
             .iter()
             .filter(|finding| finding.cause != Cause::DriverLag)
@@ -182,9 +183,12 @@ impl Live<'_> {
         if soak.max_violations.is_some_and(|most| violations >= most) {
             return Some(Stop::Violations);
         }
-        // What is done on purpose may take as long as it does.
-        let at_most = Duration::from_nanos(soak.max_outage_ns) + self.plan.longest_section();
-        if sink.summary.silent_for(self.clock.now()) >= at_most {
+        if self.recorder.behind() > MOST_BEHIND {
+            return Some(Stop::Behind);
+        }
+        let at_most = self.plan.longest_outage()?;
+        // By what has been taken in: what is still to come may tell of answers.
+        if sink.summary.silent_for(sink.seen) >= at_most {
             return Some(Stop::Silence);
         }
         let measured = Measured {
@@ -200,12 +204,20 @@ impl Live<'_> {
     /// Leaves the report of this moment: it survives whatever ends this process. A store or a disk
     /// that fails for a moment must not end the run; the end will tell.
     async fn roll(&self) -> Result<(), String> {
-        let ledger = self.store.ledger().await.map_err(|why| why.to_string())?;
+        let ledger = self.store.ledger_meanwhile().await;
+        let ledger = ledger.map_err(|why| why.to_string())?;
+        let uncounted = || "not counted while the run goes on".to_owned();
         let report = {
             let sink = lock(&self.sink);
             let judged = sink.judge.so_far();
             let folder = self.folder.display().to_string();
-            let trial = Trial::new(self.plan, folder, judged, ledger, &sink.summary);
+            let trial = Trial::new(
+                self.plan,
+                folder,
+                judged,
+                ledger.ok_or_else(uncounted),
+                &sink.summary,
+            );
             let going_on = Expected {
                 verdict: trial.lock_verdict.and(trial.business_verdict),
                 missed: vec!["the run was still going on".to_owned()],
@@ -233,6 +245,8 @@ async fn asked(usr1: &mut Option<unix::Signal>) {
 struct Told {
     /// Findings looked at.
     looked: usize,
+    /// Broken files told.
+    broken: usize,
     /// Violations told, or not told any more.
     told: usize,
     /// Violations found.
@@ -244,6 +258,7 @@ impl Default for Told {
     fn default() -> Told {
         Told {
             looked: 0,
+            broken: 0,
             told: 0,
             found: 0,
             rolled: Instant::now(),

@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 
 use super::scenarios::{all_built_in, scenarios};
 use super::session::{Failure, Session, locks_for, named_or_all, plans, worst};
-use super::trial::{PLAN, conduct, new_folder};
+use super::trial::{PLAN, conduct, new_folder, whole};
 use crate::plan::{Overrides, Plan};
 use crate::report::{Report, matrix as table};
 use crate::scenario::Scenario;
@@ -141,7 +141,7 @@ async fn run(
         if session.interrupted().is_some() {
             return Ok(None);
         }
-        let report = conduct(&cell.plans, origin, &cell.folder, session).await?;
+        let report = whole(conduct(&cell.plans, origin, &cell.folder, session).await?)?;
         Ok(Some((at, report)))
     });
     let mut running = std::pin::pin!(stream::iter(running).buffer_unordered(jobs.max(1)));

@@ -12,6 +12,7 @@ mod live;
 mod matrix;
 mod metrics;
 mod rate_sweep;
+mod recording;
 mod replay;
 mod run;
 mod scenarios;

@@ -1,5 +1,6 @@
 //! `oversold run`: scenarios through the whole flow; one summary, one exit code.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use super::scenarios::scenarios;
@@ -21,8 +22,9 @@ pub async fn run(named: &[PathBuf], flags: &Overrides, session: &Session) -> Res
         let folder = new_folder(&session.out, &scenario.name, plans[0].seed)?;
         let report = conduct(&plans, &origin, &folder, session).await?;
         session.say(&terminal::summary(&report));
+        let over = session.interrupted().is_some() || !report.unkept.is_empty();
         reports.push(report);
-        if session.interrupted().is_some() {
+        if over {
             break;
         }
     }
@@ -34,6 +36,17 @@ pub(super) fn conclude(reports: &[Report], session: &Session) -> Result<Exit, Fa
     if reports.len() > 1 {
         session.say(&terminal::overview(reports));
     }
-    session.publish(reports)?;
-    Ok(worst(reports))
+    published(session.publish(reports), worst(reports))
+}
+
+/// How a command ends whose documents were written or not: what was found stands in any case.
+pub(super) fn published(written: Result<(), Failure>, exit: Exit) -> Result<Exit, Failure> {
+    match (written, exit) {
+        (Err(why), Exit::Violated) => {
+            // Nobody may listen any more, which is no reason to panic.
+            let _ = writeln!(anstream::stderr(), "error: not written: {why}");
+            Ok(exit)
+        }
+        (written, exit) => written.map(|()| exit),
+    }
 }

@@ -376,8 +376,9 @@ fn weight(exit: &Exit) -> u8 {
         Exit::Pass => 0,
         Exit::Inconclusive => 1,
         Exit::Threshold => 2,
-        Exit::Violated => 3,
-        Exit::Environment => 4,
+        // What was found stands, whatever of it could not be written.
+        Exit::Environment => 3,
+        Exit::Violated => 4,
         Exit::Usage => 5,
         Exit::Interrupted(_) => 6,
     }

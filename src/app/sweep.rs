@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use futures_util::{StreamExt, stream};
 
 use super::session::{Failure, Session, plans, write};
-use super::trial::{conduct, new_folder, warn_of_jitter, while_showing};
+use super::trial::{conduct, new_folder, warn_of_jitter, while_showing, whole};
 use crate::plan::{Overrides, Plan};
 use crate::progress::Progress;
 use crate::report::experiment::{Row, Setting};
@@ -122,7 +122,7 @@ async fn run(
             return Ok(None);
         }
         let plans = std::slice::from_ref(todo.plan);
-        let report = conduct(plans, origin, &todo.folder, &quiet).await?;
+        let report = whole(conduct(plans, origin, &todo.folder, &quiet).await?)?;
         Ok(Some((todo.row, report)))
     });
     let mut running = std::pin::pin!(stream::iter(running).buffer_unordered(jobs.max(1)));

@@ -2,21 +2,19 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
 
-use super::intervals::Watched;
-use super::live::{self, Live};
+use super::live::Live;
+use super::recording::{Files, Recording, Sink};
 use super::session::{Failure, Session, replace, write};
 use crate::check::{Judge, Judgement, meet};
 use crate::clock::Clock;
-use crate::history::Event;
 use crate::history::event::Stop;
 use crate::history::file::{Header, SCHEMA_VERSION};
-use crate::history::keep::{Kept, Writer};
+use crate::history::keep::Kept;
 use crate::history::recorder;
 use crate::plan::Plan;
 use crate::progress::Progress;
@@ -32,8 +30,6 @@ use crate::workload;
 pub(super) const PLAN: &str = "plan.json";
 const SERVER_LOG: &str = "server.log";
 
-/// How much is kept around a finding where not all is, in leases: its cause is seldom older.
-const AROUND: u32 = 2;
 /// How often progress is looked at.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -62,7 +58,8 @@ pub(super) fn new_folder(out: &Path, scenario: &str, seed: u64) -> Result<PathBu
 }
 
 /// Runs the trials of one lock in one scenario, and leaves a report in `folder`. An interruption
-/// ends the trial that is running and leaves out the rest.
+/// ends the trial that is running and leaves out the rest. So does a file that cannot be written, or a
+/// later trial that cannot be run: the report of the others tells of it.
 pub(super) async fn conduct(
     plans: &[Plan],
     origin: &Origin,
@@ -83,6 +80,7 @@ pub(super) async fn conduct(
     let mut progress = Progress::start(label, plans.len(), shown);
     let mut judged = Vec::new();
     let mut trials = Vec::new();
+    let mut unkept = Vec::new();
     for plan in plans {
         let folder = match plans.len() {
             1 => folder.to_owned(),
@@ -92,11 +90,21 @@ pub(super) async fn conduct(
             origin: &origin,
             database: &database,
         };
-        let (trial, judgement) = one(plan, &under, &folder, session, &mut progress).await?;
+        let ran = match one(plan, &under, &folder, session, &mut progress).await {
+            Ok(ran) => ran,
+            // What the others have shown is not to be lost with this one.
+            Err(why) if !trials.is_empty() => {
+                unkept.push(why.message);
+                break;
+            }
+            Err(why) => return Err(why),
+        };
         progress.step();
-        judged.push((plan.seed, judgement));
-        trials.push(trial);
-        if session.interrupted().is_some() {
+        judged.push((plan.seed, ran.judgement));
+        trials.push(ran.trial);
+        unkept.extend(ran.unkept);
+        // What comes after would be lost as well.
+        if session.interrupted().is_some() || !unkept.is_empty() {
             break;
         }
     }
@@ -105,8 +113,23 @@ pub(super) async fn conduct(
     let mut report = merge(first, origin.version(), &judged, trials);
     // Also when the signal came too late to cut a trial short: it is why the rest was left out.
     report.interrupted = report.interrupted.or(session.interrupted());
-    leave(folder, &report)?;
+    report.unkept = unkept;
+    if let Err(why) = leave(folder, &report) {
+        report.unkept.push(why.message);
+    }
+    for lost in &report.unkept {
+        // Nobody may listen any more, which is no reason to panic.
+        let _ = writeln!(anstream::stderr(), "error: {lost}");
+    }
     Ok(report)
+}
+
+/// A report of which everything was written, where nobody could go on without it.
+pub(super) fn whole(report: Report) -> Result<Report, Failure> {
+    match report.unkept.first() {
+        Some(lost) => Err(Failure::environment(lost)),
+        None => Ok(report),
+    }
 }
 
 /// The report of some trials.
@@ -128,40 +151,6 @@ pub(super) fn leave(folder: &Path, report: &Report) -> Result<(), Failure> {
     replace(&folder.join("junit.xml"), &junit::render(reports))
 }
 
-/// What a recorder's thread does with events.
-pub(super) struct Sink {
-    writer: Writer,
-    pub(super) judge: Judge,
-    pub(super) summary: Summary,
-    violations: Arc<AtomicU64>,
-    /// What is kept for those who look on while it runs, in a soak.
-    pub(super) watched: Option<Watched>,
-}
-
-impl Sink {
-    fn take(&mut self, events: &[Event]) {
-        let (before, found) = (self.judge.violations(), self.judge.finds());
-        for event in events {
-            if let Some(watched) = &mut self.watched {
-                watched.event(event, &mut self.summary);
-            }
-            self.judge.event(event);
-            self.summary.event(event);
-        }
-        self.writer.append(events, self.judge.finds() > found);
-        let new = self.judge.violations() - before;
-        self.violations.fetch_add(new, Ordering::Relaxed);
-    }
-}
-
-/// The sink again, when nobody looks at it any more.
-fn taken_back(sink: live::Shared) -> Sink {
-    match Arc::into_inner(sink) {
-        Some(sink) => sink.into_inner().unwrap_or_else(PoisonError::into_inner),
-        None => unreachable!("the recorder's thread has ended, and who looked on has"),
-    }
-}
-
 /// What trials are run with.
 struct Under<'a> {
     origin: &'a Origin,
@@ -174,43 +163,27 @@ async fn one(
     folder: &Path,
     session: &Session,
     progress: &mut Progress,
-) -> Result<(Trial, Judgement), Failure> {
+) -> Result<Ran, Failure> {
     std::fs::create_dir_all(folder)
         .map_err(|why| Failure::environment(format!("{}: {why}", folder.display())))?;
     let text = serde_json::to_string_pretty(plan).map_err(Failure::environment)?;
     write(&folder.join(PLAN), &(text + "\n"))?;
     let prefix = under.origin.prefix(plan);
     let header = header(plan, under.origin, &prefix, session.history);
-    let sink = Sink {
-        writer: Writer::create(
-            &folder.join(session.history.file()),
-            &header,
-            plan.ttl() * AROUND,
-        )
-        .map_err(Failure::environment)?,
-        judge: Judge::new(plan, header.keys.len()),
-        summary: match plan.soak {
-            Some(_) => Summary::new(plan).by_interval(),
-            None => Summary::new(plan),
-        },
-        violations: progress.violations(),
-        watched: match plan.soak {
-            Some(_) => Some(Watched::new(folder)?),
-            None => None,
-        },
-    };
+    let files = Files::create(plan, &folder.join(session.history.file()), &header)?;
+    let sink = Sink::new(plan, header.keys.len(), progress.violations());
     let raised = under.origin.raise(plan, &prefix).await;
     let mut servers = raised.map_err(Failure::environment)?;
     let at = At {
         plan,
         folder,
         sink,
+        files,
         under,
     };
     let ran = at.run(&mut servers, session, progress).await;
     for left in servers.stop().await {
-        // Nobody may listen any more, which is no reason to panic.
-        let _ = writeln!(anstream::stderr(), "warning: {left}");
+        warn(&left);
     }
     ran
 }
@@ -220,6 +193,7 @@ struct At<'a> {
     plan: &'a Plan,
     folder: &'a Path,
     sink: Sink,
+    files: Files,
     under: &'a Under<'a>,
 }
 
@@ -229,11 +203,12 @@ impl At<'_> {
         servers: &mut Servers,
         session: &Session,
         progress: &mut Progress,
-    ) -> Result<(Trial, Judgement), Failure> {
+    ) -> Result<Ran, Failure> {
         let At {
             plan,
             folder,
             sink,
+            files,
             under,
         } = self;
         let sink = Arc::new(Mutex::new(sink));
@@ -242,11 +217,10 @@ impl At<'_> {
         let opened = (under.database).open(plan, folder, redis, reach.prefix());
         let opened = opened.await.map_err(Failure::environment)?;
         let clock = Clock::start();
-        let (recorder, drain) = recorder::start(clock, Arc::clone(&sink), |sink, events| {
-            live::lock(sink).take(events);
-        });
+        let recording = Recording::start(Arc::clone(&sink), files);
+        let (recorder, drain) = recorder::start(clock, recording, Recording::take);
         let (stop, stopped) = watch::channel(None);
-        let running = run::run(plan, servers, opened.store(), recorder, stopped);
+        let running = run::run(plan, servers, opened.store(), recorder.clone(), stopped);
         let running = while_heeding(running, session, &stop);
         let ran = match plan.soak {
             None => while_showing(running, progress).await,
@@ -258,16 +232,25 @@ impl At<'_> {
                     session,
                     sink: Arc::clone(&sink),
                     store: opened.store(),
-                    clock,
+                    recorder,
                     stop: &stop,
                 };
                 live.watch(running).await
             }
         };
-        drop(drain.close());
-        let mut sink = taken_back(sink);
-        let ledger = opened.keep(folder).await;
-        let closed = opened.close().await;
+        drop(sink);
+        let (mut sink, [history, intervals]) = drain.close().end();
+        if let Some(why) = &history {
+            sink.judge.doubt(format!("the history is cut: {why}"));
+        }
+        let ledger = opened.ledger().await.map_err(|why| why.to_string());
+        let mut unkept: Vec<String> = history.into_iter().chain(intervals).collect();
+        if let Ok(ledger) = &ledger {
+            unkept.extend(opened.keep(folder, ledger).err().map(|why| why.to_string()));
+        }
+        if let Err(why) = opened.close().await {
+            warn(&why.to_string());
+        }
         let log = servers.log();
         // A user's servers have told us none.
         let keep_log = || match log.is_empty() {
@@ -278,25 +261,32 @@ impl At<'_> {
             keep_log()?;
             return Err(Failure::environment(why));
         }
-        sink.writer.finish().map_err(Failure::environment)?;
-        if let Some(watched) = sink.watched {
-            watched.intervals.finish(&mut sink.summary)?;
-        }
-        let ledger = match (ledger, closed) {
-            (Ok(ledger), Ok(())) => ledger,
-            (Err(why), _) | (_, Err(why)) => {
-                keep_log()?;
-                return Err(Failure::environment(why));
-            }
-        };
         let (trial, judgement) = judge(plan, folder, sink.judge, ledger, &sink.summary);
         let hgrm = hgrm::render(sink.summary.latencies.of(Part::Acquire));
-        write(&folder.join("latency.hgrm"), &hgrm)?;
+        let kept = write(&folder.join("latency.hgrm"), &hgrm);
+        unkept.extend(kept.err().map(|why| why.message));
         if judgement.lock.and(judgement.business) != Verdict::Pass {
-            keep_log()?;
+            unkept.extend(keep_log().err().map(|why| why.message));
         }
-        Ok((trial, judgement))
+        Ok(Ran {
+            trial,
+            judgement,
+            unkept,
+        })
     }
+}
+
+/// A trial that was run.
+struct Ran {
+    trial: Trial,
+    judgement: Judgement,
+    /// What could not be written, and why not.
+    unkept: Vec<String>,
+}
+
+fn warn(what: &str) {
+    // Nobody may listen any more, which is no reason to panic.
+    let _ = writeln!(anstream::stderr(), "warning: {what}");
 }
 
 /// The first line of a trial's history.
@@ -319,10 +309,13 @@ pub(super) fn judge(
     plan: &Plan,
     folder: &Path,
     judge: Judge,
-    ledger: Ledger,
+    ledger: Result<Ledger, String>,
     summary: &Summary,
 ) -> (Trial, Judgement) {
-    let judgement = judge.end(&ledger);
+    let judgement = match &ledger {
+        Ok(ledger) => judge.end(ledger),
+        Err(why) => judge.end_without_ledger(why),
+    };
     let folder = folder.display().to_string();
     let trial = Trial::new(plan, folder, judgement.clone(), ledger, summary);
     (trial, judgement)

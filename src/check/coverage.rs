@@ -190,6 +190,10 @@ impl Check for Watch {
             Some(Stop::Silence) => {
                 out.doubt("the run was ended early: nobody was answered any more".to_owned());
             }
+            Some(Stop::Behind) => {
+                let what = "the run was ended early: events came faster than they were written";
+                out.doubt(what.to_owned());
+            }
             Some(Stop::Threshold) => {
                 out.doubt("the run was ended early by a threshold that was crossed".to_owned());
             }

@@ -11,6 +11,7 @@ use super::{Check, Entry, Outcome};
 use crate::clock::Time;
 use crate::history::event::{Effect, Event, Kind, Stop};
 use crate::plan::Plan;
+use crate::store::Ledger;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "ledger",
@@ -130,7 +131,13 @@ impl Check for LedgerCheck {
     }
 
     fn end(&mut self, end: &Outcome<'_>, _: &Scene, out: &mut Findings) {
-        let ledger = end.ledger;
+        if self.store_failed > 0 {
+            out.doubt(format!("the store failed {} times", self.store_failed));
+        }
+        let ledger = match end.ledger {
+            Ok(ledger) => ledger,
+            Err(why) => return out.doubt(format!("the ledger is not known: {why}")),
+        };
         if ledger.oversold > 0 {
             let what = format!(
                 "{} orders for {} units: {} oversold",
@@ -166,10 +173,7 @@ impl Check for LedgerCheck {
             out.add(finding(Property::DoubleProcessing, &self.given, what));
         }
         if ledger.never_processed > 0 {
-            self.never_processed(end, out);
-        }
-        if self.store_failed > 0 {
-            out.doubt(format!("the store failed {} times", self.store_failed));
+            self.never_processed(ledger, out);
         }
         let landed = ledger.orders + ledger.postings + ledger.increments;
         if landed != self.rows && !self.crashed {
@@ -209,10 +213,10 @@ impl LedgerCheck {
 
     /// Entries that nobody processed are a violation only when the run came to its own end and
     /// somebody had come for them.
-    fn never_processed(&self, end: &Outcome<'_>, out: &mut Findings) {
+    fn never_processed(&self, ledger: &Ledger, out: &mut Findings) {
         let what = format!(
             "{} of {} entries were never processed",
-            end.ledger.never_processed, end.ledger.entries
+            ledger.never_processed, ledger.entries
         );
         let in_vain = self.tried.difference(&self.served).next().is_some();
         match self.stop {

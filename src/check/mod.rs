@@ -55,8 +55,8 @@ pub trait Check: Send {
 /// What is known at the end beside the history.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome<'a> {
-    /// What the business has.
-    pub ledger: &'a Ledger,
+    /// What the business has, or why nobody knows.
+    pub ledger: Result<&'a Ledger, &'a str>,
 }
 
 /// A check as the registry knows it.
@@ -201,8 +201,22 @@ impl Judge {
         kept.cloned().unwrap_or_default()
     }
 
+    /// There is a reason outside of the history to doubt what is said of it.
+    pub fn doubt(&mut self, why: String) {
+        self.findings.doubt(why);
+    }
+
     /// The history has ended.
-    pub fn end(mut self, ledger: &Ledger) -> Judgement {
+    pub fn end(self, ledger: &Ledger) -> Judgement {
+        self.end_with(Ok(ledger))
+    }
+
+    /// The history has ended, and nobody knows what the business has.
+    pub fn end_without_ledger(self, why: &str) -> Judgement {
+        self.end_with(Err(why))
+    }
+
+    fn end_with(mut self, ledger: Result<&Ledger, &str>) -> Judgement {
         while let Some(event) = self.waiting.pop_front() {
             self.judge(&event);
         }

@@ -70,14 +70,17 @@ impl Check for Orphan {
         let Some((_, since, cause)) = self.starving.first() else {
             return;
         };
-        if end.ledger.unsold > 0 {
+        let Ok(ledger) = end.ledger else {
+            return;
+        };
+        if ledger.unsold > 0 {
             out.add(Finding {
                 property: Property::Unsold,
                 cause: *cause,
                 at_ns: *since,
                 summary: format!(
                     "{} of {} units stayed unsold: to the end customers asked and nobody got in",
-                    end.ledger.unsold, end.ledger.stock
+                    ledger.unsold, ledger.stock
                 ),
                 witnesses: vec![],
             });

@@ -49,7 +49,7 @@ pub(super) struct ResultFlags {
     #[arg(long, value_name = "DIR", default_value = "reports")]
     pub(super) out: PathBuf,
     /// How much of each history is kept: full (default; of a soak: window), gzip, window (around
-    /// findings), off. Only a full one can be checked again with `oversold check`
+    /// findings), off. Only full and gzip can be checked again with `oversold check`
     #[arg(long, value_name = "HOW")]
     pub(super) history: Option<Kept>,
     #[command(flatten)]

@@ -49,6 +49,7 @@ pub(super) const MATRIX: &str = "\
 Exit codes:
   0    every cell as expected
   10   correctness violated (or an expected violation not found)
+  99   a threshold was crossed, and nothing was violated
   4    inconclusive: a cell cannot answer the question
   2    wrong usage, or an invalid scenario (nothing was run)
   3    environment: no server, port, permission or disk

@@ -22,16 +22,17 @@ pub(super) struct SoakArgs {
     #[arg(short = 'c', long = "workers", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     workers: Option<u32>,
-    /// Operations over all workers (10k, 2m); beside -z only if it is given
+    /// Operations over all workers (10k, 2m); beside -z or --stages only if it is given
     #[arg(short = 'n', long = "operations", value_name = "N", value_parser = count)]
     operations: Option<u64>,
     /// How long operations are issued
     #[arg(short = 'z', long = "duration", value_name = "DURATION", value_parser = duration)]
     duration: Option<Duration>,
-    /// Operations a second over all workers, planned ahead (open loop)
+    /// Operations a second over all workers, planned ahead (open loop), for as long as -z says; without
+    /// it until the operations are done (-n, or the scenario's own number: 10k)
     #[arg(long, value_name = "N/s", value_parser = pace::rate, conflicts_with = "stages")]
     rate: Option<f64>,
-    /// Rates one after the other: "300/s for 30s, 300/s to 2600/s over 60s"
+    /// Rates one after the other, all of them: "300/s for 30s, 300/s to 2600/s over 60s"
     #[arg(long, value_name = "STAGES", value_parser = stages)]
     stages: Option<Stages>,
     /// The lock to put to the test, instead of the scenario's own

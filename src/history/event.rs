@@ -421,6 +421,8 @@ pub enum Stop {
     Threshold,
     /// Nobody who asked for the lock was answered for too long.
     Silence,
+    /// Events came faster than they could be judged and written.
+    Behind,
     /// A signal asked for it.
     Signal(Signal),
 }

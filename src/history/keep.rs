@@ -232,6 +232,12 @@ impl Writer {
         }
     }
 
+    /// Why nothing more is written, if nothing is.
+    pub fn broken(&self) -> Option<String> {
+        let why = self.broken.as_ref()?;
+        Some(format!("{}: {why}", self.path.display()))
+    }
+
     /// Flushes, and tells the first failure if there was one.
     pub fn finish(mut self) -> Result<(), HistoryError> {
         let ended = match self.broken.take() {

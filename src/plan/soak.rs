@@ -62,7 +62,7 @@ pub enum Keys {
 pub enum Pace {
     /// So many a second, for as long as the load lasts.
     Rate(f64),
-    /// As they say, for as long as they last.
+    /// As they say, for as long as they last: all of them, unless `-n` or `-z` says less.
     Stages(Vec<Stage>),
 }
 
@@ -89,6 +89,8 @@ impl SoakFlags {
             Some(Pace::Stages(stages)) => {
                 let long = Schedule::new(stages).map_or(0, |schedule| nanos(schedule.long()));
                 load.stages.clone_from(stages);
+                // All of what was planned, and no scenario's own number beside it.
+                load.operations = operations;
                 load.duration_ns = match self.duration {
                     Some(_) => load.duration_ns.min(long),
                     None => long,
@@ -112,6 +114,13 @@ impl Plan {
     pub fn warm_up(&self) -> Duration {
         let warm_up = self.soak.as_ref().map(|soak| soak.warm_up_ns);
         Duration::from_nanos(warm_up.unwrap_or(0))
+    }
+
+    /// How long nobody may be answered in a soak before it ends: what is done on purpose may take as
+    /// long as it does.
+    pub fn longest_outage(&self) -> Option<Duration> {
+        let soak = self.soak.as_ref()?;
+        Some(Duration::from_nanos(soak.max_outage_ns) + self.longest_section())
     }
 
     /// The planned starts, and how many of them there are; none in a closed loop.

@@ -102,21 +102,33 @@ fn row(report: &Report) -> Vec<String> {
     let counted = |of: &dyn Fn(&Trial) -> i64| median(of).map_or("-".to_owned(), count);
     let violated =
         |property: Property| counted(&|trial: &Trial| trial.count(property.word()) as i64);
-    let wait = |of: fn(&Quantiles) -> u64| {
-        let waited = report.trials.iter().any(|trial| trial.lock_wait.count > 0);
-        let middle = median(&|trial: &Trial| of(&trial.lock_wait) as i64).filter(|_| waited);
-        middle.map_or("-".to_owned(), |ns| rounded(ns as u64))
+    let of_ledgers = |of: fn(&Trial) -> i64| {
+        let known = report
+            .trials
+            .iter()
+            .filter(|trial| trial.ledger_unknown.is_none());
+        let numbers: Vec<i64> = known.map(of).collect();
+        spread(&numbers).map_or("-".to_owned(), |[_, _, middle, _, _]| count(middle))
+    };
+    // Where starts are planned the wait counts from there: what came too late has waited, too.
+    let waits = |trial: &Trial| trial.lock_wait_corrected.unwrap_or(trial.lock_wait);
+    let wait = |of: fn(&Quantiles) -> Option<u64>| {
+        let told = report.trials.iter().map(waits).filter_map(|wait| of(&wait));
+        let told: Vec<i64> = told.map(|ns| ns as i64).collect();
+        spread(&told).map_or("-".to_owned(), |[_, _, middle, _, _]| {
+            rounded(middle as u64)
+        })
     };
     vec![
         report.lock.clone(),
-        counted(&|Trial { ledger, .. }| ledger.orders + ledger.postings + ledger.increments),
-        counted(&Trial::damage),
+        of_ledgers(|Trial { ledger, .. }| ledger.orders + ledger.postings + ledger.increments),
+        of_ledgers(Trial::damage),
         violated(Property::Overlap),
         violated(Property::ForeignRelease),
         violated(Property::OrphanKey),
-        wait(|wait| wait.p50_ns),
+        wait(|wait| (wait.count > 0).then_some(wait.p50_ns)),
         wait(|wait| wait.p99_ns),
-        wait(|wait| wait.max_ns),
+        wait(|wait| (wait.count > 0).then_some(wait.max_ns)),
         counted(&|trial| trial.operations_per_second.round() as i64),
         brief(report.lock_verdict).to_owned(),
         brief(report.business_verdict).to_owned(),

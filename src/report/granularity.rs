@@ -66,9 +66,10 @@ fn verdict(row: &Row) -> Verdict {
 }
 
 fn line(row: &Row, experiment: &Experiment) -> String {
-    let wait = |of: fn(&Trial) -> u64| {
-        let waited = row.median(|trial| of(trial) as i64);
-        waited.map_or("-".to_owned(), |ns| rounded(ns as u64))
+    let wait = |of: fn(&Trial) -> Option<u64>| {
+        let all_told = row.trials.iter().all(|trial| of(trial).is_some());
+        let waited = row.median(|trial| of(trial).unwrap_or(0) as i64);
+        (waited.filter(|_| all_told)).map_or("-".to_owned(), |ns| rounded(ns as u64))
     };
     format!(
         "{:18} {:8} {:>10.0} {:>6} {:>7.0} {:>8} {:>7}  {}",
@@ -77,7 +78,7 @@ fn line(row: &Row, experiment: &Experiment) -> String {
         median(row, SECTIONS),
         ratio(row, experiment).map_or("-".to_owned(), |ratio| format!("{ratio:.1}")),
         median(row, SOLD),
-        wait(|trial| trial.lock_wait.p50_ns),
+        wait(|trial| Some(trial.lock_wait.p50_ns)),
         wait(|trial| trial.lock_wait.p99_ns),
         brief(verdict(row))
     )

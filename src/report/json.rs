@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::experiment::Experiment;
-use super::soak::Soak;
+use super::soak::{Soak, warnings};
 use super::statistics::Share;
 use super::threshold::{Held, Measured, hold, worst};
 use crate::check::{Coverage, Expected, Finding, Judgement, Line};
@@ -61,6 +61,9 @@ pub struct Report {
     /// Whether all thresholds held, where there are some.
     #[serde(default)]
     pub thresholds: Option<Verdict>,
+    /// What could not be written or run to its end, and why not: a full disk.
+    #[serde(default)]
+    pub unkept: Vec<String>,
     /// The signal that ended the trials early, if one did.
     pub interrupted: Option<Signal>,
     /// The share of trials with a violation.
@@ -80,8 +83,11 @@ pub struct Trial {
     pub lock_verdict: Verdict,
     /// Whether the ledger was right.
     pub business_verdict: Verdict,
-    /// What the business has at the end.
+    /// What the business has at the end; nothing but zeros where it is not known.
     pub ledger: Ledger,
+    /// Why it is not known, if it is not.
+    #[serde(default)]
+    pub ledger_unknown: Option<String>,
     /// How many violations of each property there are.
     pub violations: BTreeMap<String, u64>,
     /// The violations, a bounded number of each property.
@@ -96,8 +102,14 @@ pub struct Trial {
     pub story: Vec<Line>,
     /// Operations by outcome.
     pub counts: Counts,
-    /// From the beginning of an operation to its grant.
+    /// From the beginning of an operation to its grant; in an open loop from its actual beginning.
     pub lock_wait: Quantiles,
+    /// The same from the planned beginning, in an open loop.
+    #[serde(default)]
+    pub lock_wait_corrected: Option<Quantiles>,
+    /// What to know before believing the figures.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// From the entry to the end of a section.
     pub section: Quantiles,
     /// From a release to its answer.
@@ -137,20 +149,25 @@ impl Trial {
         plan: &Plan,
         folder: String,
         judged: Judgement,
-        ledger: Ledger,
+        ledger: Result<Ledger, String>,
         summary: &Summary,
     ) -> Trial {
         let counts = judged.counts.iter();
         let measured = Measured {
             summary,
             violations: judged.counts.iter().map(|(_, n)| n).sum(),
-            ledger: Some(&ledger),
+            ledger: ledger.as_ref().ok(),
         };
         let thresholds = plan
             .thresholds
             .iter()
             .map(|one| hold(one, measured))
             .collect();
+        let (ledger, ledger_unknown) = match ledger {
+            Ok(ledger) => (ledger, None),
+            Err(why) => (Ledger::default(), Some(why)),
+        };
+        let open_loop = !plan.load.stages.is_empty();
         let leads = matches!(plan.workload, Workload::Leader);
         Trial {
             seed: plan.seed,
@@ -158,6 +175,7 @@ impl Trial {
             lock_verdict: judged.lock,
             business_verdict: judged.business,
             ledger,
+            ledger_unknown,
             violations: counts.map(|(p, n)| (p.word().to_owned(), *n)).collect(),
             findings: judged.findings,
             driver_findings: judged.by_driver,
@@ -166,6 +184,8 @@ impl Trial {
             story: judged.story,
             counts: summary.counts,
             lock_wait: quantiles(summary.latencies.of(Part::AcquireService)),
+            lock_wait_corrected: open_loop.then(|| quantiles(summary.latencies.of(Part::Acquire))),
+            warnings: warnings(plan, summary),
             section: quantiles(summary.latencies.of(Part::Section)),
             release: quantiles(summary.latencies.of(Part::Release)),
             operations_per_second: summary.operations_per_second(),
@@ -236,6 +256,7 @@ impl Report {
             time_scale: plan.time_scale,
             server: server.to_owned(),
             partial: false,
+            unkept: vec![],
             thresholds: (trials.iter().filter_map(|trial| worst(&trial.thresholds)))
                 .reduce(Verdict::and),
             interrupted: trials.iter().find_map(Trial::interrupted),
@@ -249,6 +270,7 @@ impl Report {
         match (self.interrupted, self.verdict, self.thresholds) {
             (Some(signal), _, _) => Exit::Interrupted(signal),
             (None, Verdict::Fail, _) => Exit::Violated,
+            _ if !self.unkept.is_empty() => Exit::Environment,
             (None, _, Some(Verdict::Fail)) => Exit::Threshold,
             (None, verdict, thresholds) => verdict.and(thresholds.unwrap_or(verdict)).into(),
         }

@@ -4,7 +4,7 @@
 mod block;
 mod histogram;
 
-pub use block::{Latency, Percentile, Soak};
+pub use block::{Latency, Percentile, Soak, warnings};
 
 use std::fmt::Write;
 
@@ -82,18 +82,14 @@ fn write_latencies(out: &mut String, soak: &Soak) -> std::fmt::Result {
     writeln!(out, "Latency distribution:")?;
     let head = columns.iter().map(|(name, _)| format!("{name:>20}"));
     writeln!(out, "         {}", head.collect::<String>())?;
-    for (place, percentile) in block::PERCENTILES.iter().enumerate() {
+    let mut missing = Vec::new();
+    for percentile in &block::PERCENTILES {
         let cells: Vec<Option<u64>> = (columns.iter())
             .map(|(_, latency)| latency.at(*percentile))
             .collect();
         if cells.iter().all(Option::is_none) {
-            let more = block::PERCENTILES.len() - place;
-            let samples = soak.acquire.count;
-            writeln!(
-                out,
-                "  {more} more need more samples than these {samples}: ten beyond each percentile"
-            )?;
-            break;
+            missing.push(format!("{percentile}%"));
+            continue;
         }
         let cells = cells
             .into_iter()
@@ -101,12 +97,32 @@ fn write_latencies(out: &mut String, soak: &Soak) -> std::fmt::Result {
         let cells = cells.map(|cell| format!("{cell:>20}"));
         writeln!(out, "  {:>6}%{}", percentile, cells.collect::<String>())?;
     }
+    write_missing(out, soak, &missing)?;
     writeln!(out, "\nDetails (average, fastest, slowest):")?;
     for (name, latency) in columns.iter().filter(|(_, latency)| latency.count > 0) {
         let [mean, min, max] = [latency.mean_ns, latency.min_ns, latency.max_ns].map(rounded);
         writeln!(out, "  {name:20} {mean}, {min}, {max}")?;
     }
     writeln!(out)
+}
+
+/// Tells which percentiles are missing, and what is missing in those that are told.
+fn write_missing(out: &mut String, soak: &Soak, missing: &[String]) -> std::fmt::Result {
+    if !missing.is_empty() {
+        let (missing, samples) = (missing.join(", "), soak.acquire.count);
+        writeln!(
+            out,
+            "  not told: {missing} (ten of the {samples} samples would have to lie beyond each)"
+        )?;
+    }
+    match soak.acquire.never {
+        0 => Ok(()),
+        never => writeln!(
+            out,
+            "  {never} operations never got the lock: the percentiles count them as slower than any, \
+             and nothing else here does"
+        ),
+    }
 }
 
 fn write_outcomes(out: &mut String, trial: &Trial, soak: &Soak) -> std::fmt::Result {
@@ -127,7 +143,15 @@ fn write_outcomes(out: &mut String, trial: &Trial, soak: &Soak) -> std::fmt::Res
     for (what, n) in ends.iter().filter(|(_, n)| *n > 0) {
         writeln!(out, "  [{n}]\t{what}")?;
     }
+    if trial.counts.release_errors > 0 {
+        let n = trial.counts.release_errors;
+        writeln!(out, "  [{n}]\tof these had an error in their release alone")?;
+    }
     let rows = trial.ledger.orders + trial.ledger.postings + trial.ledger.increments;
+    let rows = match trial.ledger_unknown {
+        Some(_) => "an unknown number".to_owned(),
+        None => rows.to_string(),
+    };
     writeln!(
         out,
         "  {} issued; {} rows recorded, {rows} in the ledger\n",

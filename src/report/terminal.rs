@@ -169,7 +169,11 @@ fn write_trials(out: &mut String, report: &Report) -> std::fmt::Result {
             report.trials.len()
         )?;
     }
-    let damage: Vec<i64> = report.trials.iter().map(Trial::damage).collect();
+    let known = report
+        .trials
+        .iter()
+        .filter(|trial| trial.ledger_unknown.is_none());
+    let damage: Vec<i64> = known.map(Trial::damage).collect();
     let Some([least, low, middle, high, most]) = spread(&damage) else {
         return Ok(());
     };
@@ -212,12 +216,19 @@ fn write_trial(out: &mut String, report: &Report, trial: &Trial) -> std::fmt::Re
         )?;
     }
     evidence(out, report, trial)?;
+    for warning in &trial.warnings {
+        writeln!(out, "  warning   {warning}")?;
+    }
     let (wait, section, release) = (&trial.lock_wait, &trial.section, &trial.release);
-    writeln!(
-        out,
-        "  latency   lock wait {}  (p50 / p99 / max, run time)",
-        times(wait)
-    )?;
+    const WHAT: &str = "(p50 / p99 / max, run time)";
+    match &trial.lock_wait_corrected {
+        None => writeln!(out, "  latency   lock wait {}  {WHAT}", times(wait))?,
+        // Where starts are planned the wait from the actual start leaves out what came too late.
+        Some(corrected) => {
+            writeln!(out, "  latency   lock wait {}  {WHAT}", times(corrected))?;
+            writeln!(out, "            from the actual start {}", times(wait))?;
+        }
+    }
     writeln!(out, "            section   {}", times(section))?;
     writeln!(out, "            release   {}", times(release))?;
     writeln!(out, "  files     {}", trial.folder)
@@ -251,6 +262,9 @@ pub(super) fn evidence(out: &mut String, report: &Report, trial: &Trial) -> std:
 }
 
 fn ledger(trial: &Trial) -> String {
+    if let Some(why) = &trial.ledger_unknown {
+        return format!("not known: {why}");
+    }
     let ledger = &trial.ledger;
     match trial.business() {
         Business::Sale => format!(
@@ -274,7 +288,8 @@ fn times(quantiles: &Quantiles) -> String {
     if quantiles.count == 0 {
         return "-".to_owned();
     }
-    let [p50, p99, max] = [quantiles.p50_ns, quantiles.p99_ns, quantiles.max_ns].map(rounded);
+    let [p50, max] = [quantiles.p50_ns, quantiles.max_ns].map(rounded);
+    let p99 = quantiles.p99_ns.map_or("-".to_owned(), rounded);
     format!("{p50} / {p99} / {max}")
 }
 

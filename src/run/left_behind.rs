@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
+
 use super::instance::Shared;
 use crate::client::{Conn, Outcome, Patience};
 use crate::history::event::Kind;
@@ -11,6 +13,8 @@ use crate::topology::Reach;
 
 /// How often a key that was left behind is looked up.
 const LOOK: Duration = Duration::from_millis(10);
+/// How many keys are asked for at a time.
+const AT_A_TIME: usize = 256;
 /// How much more a key's time to live must be than it was to have risen; it is told in whole
 /// milliseconds.
 const RISE_MS: i64 = 2;
@@ -55,8 +59,10 @@ pub(super) async fn look_for_keys(
     loop {
         let mut still = Vec::new();
         let waited = clock.now().since(ended);
-        for mut one in left {
-            let pttl = time_to_live(&nodes, &shared.keys[one.key as usize]).await?;
+        let keys = left.iter().map(|one| &*shared.keys[one.key as usize]);
+        let keys: Vec<&str> = keys.collect();
+        let times = times_to_live(&nodes, &keys).await?;
+        for (mut one, pttl) in left.into_iter().zip(times) {
             one.rises += u32::from(pttl.saturating_sub(RISE_MS) > one.pttl);
             one.pttl = pttl;
             match pttl {
@@ -78,6 +84,16 @@ pub(super) async fn look_for_keys(
         left = still;
         clock.sleep(LOOK).await;
     }
+}
+
+/// Those of some keys, in their order. Questions go out together, some at a time.
+async fn times_to_live(nodes: &[Conn], keys: &[&str]) -> Result<Vec<i64>, String> {
+    let mut times = Vec::with_capacity(keys.len());
+    for some in keys.chunks(AT_A_TIME) {
+        let asked: Vec<_> = some.iter().map(|key| time_to_live(nodes, key)).collect();
+        times.extend(try_join_all(asked).await?);
+    }
+    Ok(times)
 }
 
 /// A key's longest time to live on any node, in milliseconds: -1 if it has none, -2 if it is

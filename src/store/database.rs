@@ -182,22 +182,25 @@ impl Opened {
         }
     }
 
-    /// The ledger at the trial's end. One that is in no file yet gets one in `folder`.
-    pub async fn keep(&self, folder: &Path) -> Result<Ledger, StoreError> {
+    /// The ledger at the trial's end.
+    pub async fn ledger(&self) -> Result<Ledger, StoreError> {
         let store = self.store();
         store.settled().await;
-        let ledger = store.ledger().await?;
+        store.ledger().await
+    }
+
+    /// Writes a ledger that is in no file yet to one in `folder`.
+    pub fn keep(&self, folder: &Path, ledger: &Ledger) -> Result<(), StoreError> {
         let file = match self {
-            Opened::Sqlite(_) => return Ok(ledger),
+            Opened::Sqlite(_) => return Ok(()),
             Opened::Redis(_) => ledger_file(scenario::Store::Redis),
             Opened::Postgres(_) => ledger_file(scenario::Store::Postgres),
             Opened::Memory(_) => ledger_file(scenario::Store::Memory),
         };
         let path = folder.join(file);
         let at = |why: String| StoreError(format!("{}: {why}", path.display()));
-        let text = serde_json::to_string_pretty(&ledger).map_err(|why| at(why.to_string()))?;
-        std::fs::write(&path, text + "\n").map_err(|why| at(why.to_string()))?;
-        Ok(ledger)
+        let text = serde_json::to_string_pretty(ledger).map_err(|why| at(why.to_string()))?;
+        std::fs::write(&path, text + "\n").map_err(|why| at(why.to_string()))
     }
 
     /// Takes away what must not stay: the run's schema, the run's keys.

@@ -50,8 +50,14 @@ pub trait Store: Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
-    /// What the business has now, whoever is still at work.
+    /// What the business has, when nobody is at work any more.
     fn ledger(&self) -> Boxed<'_, Result<Ledger, StoreError>>;
+
+    /// What the business has while others are at work, who must not be held up by the question;
+    /// none where it cannot be asked without that.
+    fn ledger_meanwhile(&self) -> Boxed<'_, Result<Option<Ledger>, StoreError>> {
+        Box::pin(async { Ok(None) })
+    }
 }
 
 /// What was read of an item.

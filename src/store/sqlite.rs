@@ -1,7 +1,7 @@
 //! SQLite, embedded: the tables of `docs/ledger.md` in `ledger.sqlite`. One thread owns the
 //! connection; SQLite would serialise writers in any case.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -60,6 +60,7 @@ type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 /// A ledger in a SQLite file.
 #[derive(Debug)]
 pub struct Sqlite {
+    path: PathBuf,
     /// Present until it is dropped.
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -79,6 +80,7 @@ impl Sqlite {
             }
         });
         Ok(Sqlite {
+            path: path.to_owned(),
             jobs: Some(jobs),
             thread: Some(thread),
             shape: Shape::of(workload),
@@ -184,6 +186,17 @@ impl Store for Sqlite {
 
     fn ledger(&self) -> Boxed<'_, Result<Ledger, StoreError>> {
         Box::pin(self.ask(|connection| count(connection)))
+    }
+
+    /// On a connection of its own, whose reading holds up no writer (write-ahead log:
+    /// <https://www.sqlite.org/wal.html>).
+    fn ledger_meanwhile(&self) -> Boxed<'_, Result<Option<Ledger>, StoreError>> {
+        let path = self.path.clone();
+        Box::pin(async move {
+            let counting = tokio::task::spawn_blocking(move || meanwhile(&path));
+            let counted = counting.await.map_err(|why| StoreError(why.to_string()))?;
+            counted.map(Some).map_err(failed)
+        })
     }
 }
 
@@ -342,6 +355,13 @@ pub fn ledger(path: &Path) -> Result<Ledger, StoreError> {
         .busy_timeout(Duration::from_secs(5))
         .map_err(at)?;
     count(&connection).map_err(at)
+}
+
+/// The ledger of a run that goes on, as of one moment.
+fn meanwhile(path: &Path) -> rusqlite::Result<Ledger> {
+    let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let tx = connection.transaction()?;
+    count(&tx)
 }
 
 fn count(connection: &Connection) -> rusqlite::Result<Ledger> {

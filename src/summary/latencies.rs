@@ -79,11 +79,70 @@ pub(super) fn histogram() -> Histogram<u64> {
 
 /// The percentile, if there are enough samples to speak of it: at least ten beyond it. With fewer
 /// it is the accident of a few, and its own confidence interval reaches to the longest of all.
+/// (A low one needs as many below it.)
 pub fn supported(histogram: &Histogram<u64>, quantile: f64) -> Option<u64> {
-    const BEYOND: f64 = 10.0;
-    let beyond = histogram.len() as f64 * (1.0 - quantile);
-    // The last digits of 1 - 0.999 must not cost the ten thousandth sample.
-    (beyond >= BEYOND * (1.0 - 1e-9)).then(|| histogram.value_at_quantile(quantile))
+    Sampled::new(histogram, 0).at_most(quantile)
+}
+
+/// What was measured, and how many are missing in it because they never got that far. They may have
+/// taken any time: each figure lies between what it would be if they had taken none, and what it
+/// would be if they had taken for ever.
+#[derive(Debug, Clone, Copy)]
+pub struct Sampled<'a> {
+    histogram: &'a Histogram<u64>,
+    never: u64,
+}
+
+impl<'a> Sampled<'a> {
+    /// Of a histogram in which so many are missing.
+    pub fn new(histogram: &'a Histogram<u64>, never: u64) -> Sampled<'a> {
+        Sampled { histogram, never }
+    }
+
+    fn all(&self) -> f64 {
+        (self.histogram.len() + self.never) as f64
+    }
+
+    fn enough_for(&self, quantile: f64) -> bool {
+        const BEYOND: f64 = 10.0;
+        let beyond = self.all() * (1.0 - quantile.max(1.0 - quantile));
+        // The last digits of 1 - 0.999 must not cost the ten thousandth sample.
+        !self.histogram.is_empty() && beyond >= BEYOND * (1.0 - 1e-9)
+    }
+
+    /// The percentile if the missing ones took longer than any; none where it lies among them, or
+    /// where there are not enough samples.
+    pub fn at_most(&self, quantile: f64) -> Option<u64> {
+        let within = match self.never {
+            0 => quantile,
+            _ => quantile * self.all() / self.histogram.len() as f64,
+        };
+        let known = self.enough_for(quantile) && within <= 1.0;
+        known.then(|| self.histogram.value_at_quantile(within))
+    }
+
+    /// The percentile if the missing ones took no time at all; none where there are not enough
+    /// samples.
+    pub fn at_least(&self, quantile: f64) -> Option<u64> {
+        let within = match self.never {
+            0 => quantile,
+            never => (quantile * self.all() - never as f64) / self.histogram.len() as f64,
+        };
+        self.enough_for(quantile).then(|| match within > 0.0 {
+            true => self.histogram.value_at_quantile(within),
+            false => 0,
+        })
+    }
+
+    /// The mean, likewise.
+    pub fn mean_at_least(&self) -> f64 {
+        self.histogram.mean() * self.histogram.len() as f64 / self.all()
+    }
+
+    /// How many are missing.
+    pub fn never(&self) -> u64 {
+        self.never
+    }
 }
 
 /// Quantiles of one latency, in nanoseconds.
@@ -93,8 +152,8 @@ pub struct Quantiles {
     pub count: u64,
     /// The median.
     pub p50_ns: u64,
-    /// The 99th percentile.
-    pub p99_ns: u64,
+    /// The 99th percentile; null with fewer than a thousand, of which it would be the accident of a few.
+    pub p99_ns: Option<u64>,
     /// The longest.
     pub max_ns: u64,
 }
@@ -104,7 +163,7 @@ pub fn quantiles(histogram: &Histogram<u64>) -> Quantiles {
     Quantiles {
         count: histogram.len(),
         p50_ns: histogram.value_at_quantile(0.5),
-        p99_ns: histogram.value_at_quantile(0.99),
+        p99_ns: supported(histogram, 0.99),
         max_ns: histogram.max(),
     }
 }

@@ -24,6 +24,7 @@ pub(super) struct Open {
     pub(super) last: Answer,
     pub(super) granted: bool,
     pub(super) released: bool,
+    pub(super) release_failed: bool,
     pub(super) fate: Fate,
 }
 
@@ -41,6 +42,7 @@ impl Open {
             last: Answer::default(),
             granted: false,
             released: false,
+            release_failed: false,
             fate: Fate::default(),
         }
     }

@@ -26,6 +26,9 @@ pub struct Counts {
     pub renewed: u64,
     /// Releases answered.
     pub released: u64,
+    /// Operations of which the release alone failed, or was answered by nothing.
+    #[serde(default)]
+    pub release_errors: u64,
 }
 
 /// Operations by their ends. All but `rows` add up to `issued`.
@@ -41,7 +44,7 @@ pub struct Outcomes {
     pub failed: u64,
     /// Ended without the lock: what they asked last was answered by nothing.
     pub unknown: u64,
-    /// Still waited for the lock when the run ended.
+    /// Still waited for the lock, which another held when they asked last, when the run ended.
     pub run_ended: u64,
     /// Had the lock, and the store's guard refused their write.
     pub rejected: u64,
@@ -92,10 +95,10 @@ impl Outcomes {
     /// An operation ended without the lock.
     pub(super) fn gave_up(&mut self, why: GiveUp, last: Answer) {
         *match (why, last) {
-            (GiveUp::RunEnded, _) => &mut self.run_ended,
+            (GiveUp::Cancelled, _) | (_, Answer::Unknown) => &mut self.unknown,
+            (_, Answer::Failed) => &mut self.failed,
+            (GiveUp::RunEnded, Answer::Denied) => &mut self.run_ended,
             (GiveUp::Policy, Answer::Denied) => &mut self.gave_up,
-            (GiveUp::Policy, Answer::Failed) => &mut self.failed,
-            (GiveUp::Policy, Answer::Unknown) | (GiveUp::Cancelled, _) => &mut self.unknown,
         } += 1;
     }
 
@@ -110,8 +113,8 @@ impl Outcomes {
         } += 1;
     }
 
-    /// Operations that ended in an error: the lock's servers or the store did not answer as they
-    /// should.
+    /// Operations that did not get the lock, or not the store, because of an error. (Those of which
+    /// the release alone failed are [`Counts::release_errors`].)
     pub fn errors(&self) -> u64 {
         self.failed + self.unknown + self.store_failed
     }

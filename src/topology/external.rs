@@ -205,7 +205,8 @@ impl Outside {
         });
         let visit = Visit {
             stay: Arc::clone(&stay),
-            silence: silence.sum(),
+            // A soak says itself how long nobody may be answered.
+            silence: silence.sum::<Duration>() + plan.longest_outage().unwrap_or_default(),
             turn,
         };
         let reach = Reach {

@@ -38,7 +38,7 @@ pub struct Stay {
 #[derive(Debug)]
 pub(super) struct Visit {
     pub(super) stay: Arc<Stay>,
-    /// How long faults make the servers silent.
+    /// How long the servers may be silent beyond that, because of faults or as a soak allows.
     pub(super) silence: Duration,
     /// Keeps others from having theirs meanwhile.
     pub(super) turn: Option<OwnedSemaphorePermit>,
@@ -54,14 +54,14 @@ pub fn own_name(seed: u64) -> String {
 }
 
 impl Stay {
-    /// Waits until a server is silent for so much longer than a fault makes it, and tells of it.
-    pub(super) async fn gone(&self, by_faults: Duration) -> String {
+    /// Waits until a server is silent for so much longer than it may be by itself, and tells of it.
+    pub(super) async fn gone(&self, longer: Duration) -> String {
         let gone = self.servers.iter().map(|server| {
             let most = match server {
                 Server::At(..) => SILENCE,
                 Server::Primary(_) => FAILOVER,
             };
-            Box::pin(silent(server, most + by_faults))
+            Box::pin(silent(server, most + longer))
         });
         select_all(gone).await.0
     }

@@ -1,12 +1,14 @@
 //! What a soak's `report.json` says beyond a trial's.
 
+use std::time::Duration;
+
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::nanos;
 use crate::plan::Plan;
-use crate::summary::{ErrorKind, IN_TIME, Outcomes, Part, Silence, Starts, Summary, supported};
+use crate::summary::{ErrorKind, IN_TIME, Outcomes, Part, Sampled, Silence, Starts, Summary};
 use crate::workload;
 
 /// The percentiles that are told, as far as there are samples for them.
@@ -67,13 +69,18 @@ pub struct Soak {
 pub struct Latency {
     /// How many were measured.
     pub count: u64,
+    /// How many never got so far as to be measured, in nothing but the percentiles: there they took
+    /// longer than any.
+    #[serde(default)]
+    pub never: u64,
     /// The mean.
     pub mean_ns: u64,
     /// The shortest.
     pub min_ns: u64,
     /// The longest.
     pub max_ns: u64,
-    /// Percentiles, as far as ten samples lie beyond each.
+    /// Percentiles, as far as ten samples lie beyond each, and none that would lie among those that
+    /// never got so far.
     pub percentiles: Vec<Percentile>,
     /// The histogram: eleven bars, linear up to the 99th percentile, and all beyond it.
     pub bars: Vec<Bar>,
@@ -98,19 +105,17 @@ pub struct Bar {
 }
 
 impl Latency {
-    fn new(histogram: &Histogram<u64>) -> Latency {
+    fn new(histogram: &Histogram<u64>, never: u64) -> Latency {
+        let sampled = Sampled::new(histogram, never);
         let percentiles = PERCENTILES.iter().filter_map(|percentile| {
-            let quantile = percentile / 100.0;
-            // The low ones need as many below.
-            let least = quantile.max(1.0 - quantile);
-            supported(histogram, least)?;
             Some(Percentile {
                 percentile: *percentile,
-                ns: histogram.value_at_quantile(quantile),
+                ns: sampled.at_most(percentile / 100.0)?,
             })
         });
         Latency {
             count: histogram.len(),
+            never,
             mean_ns: histogram.mean() as u64,
             min_ns: histogram.min(),
             max_ns: histogram.max(),
@@ -124,6 +129,14 @@ impl Latency {
         let mut told = self.percentiles.iter();
         told.find(|one| one.percentile == percentile)
             .map(|one| one.ns)
+    }
+}
+
+/// What to know before believing the figures of a run, a soak or none.
+pub fn warnings(plan: &Plan, summary: &Summary) -> Vec<String> {
+    match plan.load.stages.is_empty() {
+        true => vec![],
+        false => Soak::of(plan, summary).warnings,
     }
 }
 
@@ -150,9 +163,12 @@ fn bars(histogram: &Histogram<u64>) -> Vec<Bar> {
 impl Soak {
     /// The block of a plan's run, if it was a soak.
     pub fn new(plan: &Plan, summary: &Summary) -> Option<Soak> {
-        let settings = plan.soak.as_ref()?;
+        plan.soak.as_ref().map(|_| Soak::of(plan, summary))
+    }
+
+    fn of(plan: &Plan, summary: &Summary) -> Soak {
         let keys = workload::keys(&plan.workload);
-        let latency = |part| Latency::new(summary.latencies.of(part));
+        let latency = |part| Latency::new(summary.latencies.of(part), summary.never(part));
         let open_loop = !plan.load.stages.is_empty();
         let mut soak = Soak {
             open_loop,
@@ -161,7 +177,7 @@ impl Soak {
             instances: plan.load.instances,
             keys,
             store: plan.store.described().to_owned(),
-            warm_up_ns: settings.warm_up_ns,
+            warm_up_ns: nanos(plan.warm_up()),
             outcomes: summary.outcomes(),
             completed_per_second: summary.completed_per_second(),
             starts: summary.starts(),
@@ -175,8 +191,8 @@ impl Soak {
             silence: summary.silence(),
             warnings: vec![],
         };
-        soak.warnings.extend(soak.missed_starts());
-        Some(soak)
+        soak.warnings.extend(soak.missed_starts(summary.elapsed()));
+        soak
     }
 
     /// Who took part.
@@ -214,7 +230,7 @@ impl Soak {
     }
 
     /// Tells why too many operations did not start in time.
-    fn missed_starts(&self) -> Option<String> {
+    fn missed_starts(&self, elapsed: Duration) -> Option<String> {
         let starts = self
             .starts
             .filter(|starts| starts.missed_share() > MISSED)?;
@@ -227,10 +243,17 @@ impl Soak {
             nanos(IN_TIME) / 1_000_000,
             starts.never
         );
-        Some(format!("{what}: {}", self.why_missed(&starts)))
+        Some(format!("{what}: {}", self.why_missed(&starts, elapsed)))
     }
 
-    fn why_missed(&self, starts: &Starts) -> String {
+    /// Whether most of the missed starts fell due while nobody was answered. (Those that came while
+    /// the others caught up are as many again at half load.)
+    fn outages_explain(&self, starts: &Starts, elapsed: Duration) -> bool {
+        let share = self.silence.total_ns as f64 / nanos(elapsed).max(1) as f64;
+        starts.due as f64 * share * 2.0 >= (starts.late + starts.never) as f64
+    }
+
+    fn why_missed(&self, starts: &Starts, elapsed: Duration) -> String {
         let (busy, held) = (self.busy_share * 100.0, self.held_share * 100.0);
         let workers = self.workers;
         if starts.late_though_free * 2 > starts.late {
@@ -238,7 +261,7 @@ impl Soak {
                     instance stood still)"
                 .to_owned();
         }
-        if self.silence.total_ns > 0 {
+        if self.outages_explain(starts, elapsed) {
             return "nobody was answered for a while (see the outages), and what came meanwhile \
                     had to wait"
                 .to_owned();
