@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::journal::{self, Entry, Journal, JournalError, Was, Whose};
 use super::limits::raise_open_file_limit;
-use super::look::{ExternalError, Need, Seen, heal, look, tells};
+use super::look::{ExternalError, Need, Seen, heal, look, tells, tells_of_evictions};
 use super::machine::Machine;
 use super::process::StartError;
 use super::rights::{refusal, refused};
@@ -129,7 +129,11 @@ impl External {
             },
             what: why.to_string(),
         };
-        let untold = tells(&seen.itself, need.prefix).await.err();
+        let mut untold = tells(&seen.itself, need.prefix).await.err();
+        // Where it may be changed it is to tell of evictions, too: a fault may bring some about.
+        if untold.is_none() && self.allows_server_faults {
+            untold = tells_of_evictions(&seen.itself).await.err();
+        }
         let journal = match self.allows_server_faults && (changes || untold.is_some()) {
             true => Some(Journal::begin(whose(&place, url)).map_err(at_journal)?),
             false => None,
@@ -176,6 +180,23 @@ impl Outside {
         raise_open_file_limit(plan.connections() * plan.topology.nodes() * each)
             .map_err(StartError::OpenFiles)?;
         let hosts = &self.hosts[..self.hosts.len().min(plan.topology.nodes() as usize)];
+        let visiting = self.visit(plan, prefix, hosts, turn).await;
+        if visiting.is_err() {
+            for host in hosts {
+                // What cannot be restored now stays written down.
+                let _ = host.settings.restore_all().await;
+            }
+        }
+        visiting
+    }
+
+    async fn visit(
+        &self,
+        plan: &Plan,
+        prefix: &str,
+        hosts: &[Host],
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> Result<Servers, StartError> {
         let (mut nodes, mut servers, mut untold) = (Vec::new(), Vec::new(), None);
         for host in hosts {
             let why = self.untold(host, prefix).await;
@@ -264,6 +285,8 @@ pub struct Unhealed {
     pub url: String,
     /// The settings, with what they were.
     pub settings: Vec<Was>,
+    /// What somebody else has changed since, and was left so.
+    pub theirs: Vec<String>,
 }
 
 /// All that is to be healed, as far as this user knows.
@@ -272,6 +295,7 @@ pub fn unhealed() -> Vec<Unhealed> {
         server: entry.journal.whose().server.clone(),
         url: entry.journal.whose().url.clone(),
         settings: entry.settings,
+        theirs: Vec::new(),
     });
     left.collect()
 }
@@ -305,10 +329,11 @@ async fn heal_one(entry: Entry, url: &RedisUrl, prefix: &str) -> Result<Unhealed
     };
     let settings = Settings::left(at, entry.settings, Some(entry.journal));
     let restored = settings.restore_all().await;
-    let settings = restored.map_err(|why| refused(&server, url, prefix, &why))?;
+    let restored = restored.map_err(|why| refused(&server, url, prefix, &why))?;
     Ok(Unhealed {
         server,
         url: named,
-        settings,
+        settings: restored,
+        theirs: settings.theirs(),
     })
 }
