@@ -49,12 +49,11 @@ pub(super) async fn of(faults: &Faults, worker: u32, which: Reply) {
     let mine = (worker, which);
     // The request is not on its way yet: what is there is about an earlier one, whose operation had
     // not waited for that.
-    faults.cancelled.send_if_modified(|all| {
-        let before = all.len();
-        all.retain(|one| *one != mine);
-        all.len() != before
-    });
     let mut cancelled = faults.cancelled.subscribe();
+    if cancelled.borrow().contains(&mine) {
+        let cancelled = &faults.cancelled;
+        cancelled.send_modify(|all| all.retain(|one| *one != mine));
+    }
     // It cannot fail: the sender lives as long as this.
     let _ = cancelled.wait_for(|all| all.contains(&mine)).await;
     faults.cancelled.send_modify(|all| {

@@ -377,7 +377,8 @@ impl Faults {
     /// Ends what still goes on, by which it is undone: the servers may be another trial's next.
     pub async fn end(&self) {
         taken(&self.tasks).shutdown().await;
-        taken(&self.undoing).join_all().await;
+        let mut undoing = taken(&self.undoing);
+        while undoing.join_next().await.is_some() {}
     }
 
     /// Waits until no server is struck any more.

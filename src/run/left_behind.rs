@@ -27,7 +27,8 @@ struct Left {
 }
 
 /// Looks up every lock's key after everybody has stopped: a key that is still there after two TTLs,
-/// or that has none, was left behind; so was one that somebody has kept alive for a while. The error is the server's silence.
+/// or that has none, was left behind; so was one that somebody has kept alive for a while. The error
+/// is the server's silence.
 pub(super) async fn look_for_keys(
     shared: &Arc<Shared>,
     reach: &Reach,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::journal::{self, Entry, Journal, JournalError, Was, Whose};
 use super::limits::raise_open_file_limit;
@@ -180,23 +180,33 @@ impl Outside {
         raise_open_file_limit(plan.connections() * plan.topology.nodes() * each)
             .map_err(StartError::OpenFiles)?;
         let hosts = &self.hosts[..self.hosts.len().min(plan.topology.nodes() as usize)];
-        let visiting = self.visit(plan, prefix, hosts, turn).await;
-        if visiting.is_err() {
+        let reached = self.reach(plan, prefix, hosts).await;
+        if reached.is_err() {
             for host in hosts {
                 // What cannot be restored now stays written down.
                 let _ = host.settings.restore_all().await;
             }
         }
-        visiting
+        let (reach, stay) = reached?;
+        let silence = plan.faults.iter().map(|fault| match fault.how {
+            How::Server { fault, .. } => fault.silence(),
+            _ => Duration::ZERO,
+        });
+        let visit = Visit {
+            stay,
+            silence: silence.sum(),
+            turn,
+        };
+        Ok(Servers::visiting(reach, visit))
     }
 
-    async fn visit(
+    /// How the servers are reached, which tell of their keys from now on, where they may be told to.
+    async fn reach(
         &self,
         plan: &Plan,
         prefix: &str,
         hosts: &[Host],
-        turn: Option<OwnedSemaphorePermit>,
-    ) -> Result<Servers, StartError> {
+    ) -> Result<(Reach, Arc<Stay>), StartError> {
         let (mut nodes, mut servers, mut untold) = (Vec::new(), Vec::new(), None);
         for host in hosts {
             let why = self.untold(host, prefix).await;
@@ -220,21 +230,12 @@ impl Outside {
             untold,
             servers,
         });
-        let silence = plan.faults.iter().map(|fault| match fault.how {
-            How::Server { fault, .. } => fault.silence(),
-            _ => Duration::ZERO,
-        });
-        let visit = Visit {
-            stay: Arc::clone(&stay),
-            silence: silence.sum(),
-            turn,
-        };
         let reach = Reach {
             nodes,
             group: None,
-            stay: Some(stay),
+            stay: Some(Arc::clone(&stay)),
         };
-        Ok(Servers::visiting(reach, visit))
+        Ok((reach, stay))
     }
 
     /// Why a server tells nothing of its keys. Where that may be changed it is.

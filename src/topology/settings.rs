@@ -98,8 +98,8 @@ impl Settings {
     /// until it was set.
     fn note(&self, setting: &str, was: String) -> Result<bool, String> {
         let mut changed = self.changed();
-        let known = changed.settings.iter_mut();
-        let known = known.filter(|was| was.setting == setting).last();
+        let mut known = changed.settings.iter_mut();
+        let known = known.rfind(|was| was.setting == setting);
         let first = known.is_none();
         let was = match known {
             Some(known) => {
@@ -138,14 +138,18 @@ impl Settings {
         }
     }
 
-    /// Restores a setting that was changed, if nobody wants that any more.
+    /// Restores a setting that was changed, if nobody wants that any more. The error says why it is not
+    /// what it was.
     pub async fn restore(&self, setting: &str) -> Result<(), String> {
         let _turn = self.turn.lock().await;
         // Somebody may have come to want it by now.
         let wanted = self.changed().wanted.get(setting).copied();
         match wanted {
             Some(1..) => Ok(()),
-            _ => self.put_back(setting).await.map(drop),
+            _ => match self.put_back(setting).await? {
+                true => Ok(()),
+                false => Err(format!("somebody else has changed `{setting}`")),
+            },
         }
     }
 
