@@ -15,6 +15,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 
 use crate::history::event::ServerDid;
+use crate::plan::Plan;
+use crate::scenario::Topology;
 
 pub use access::{Access, Place, Secret};
 pub use server::{Sentinels, Server};
@@ -49,6 +51,23 @@ pub struct Patience {
     pub connect: Duration,
     /// For the answer to a command.
     pub response: Duration,
+}
+
+/// How long a connection of a worker may take.
+pub const CONNECT: Duration = Duration::from_secs(5);
+
+/// How long one call of a worker may take at most: to connect anew, perhaps to wherever Sentinels say,
+/// to give its name, to ask, and to ask once more.
+pub fn longest_call(plan: &Plan) -> Duration {
+    let response = Duration::from_nanos(plan.lock.response_timeout_ns);
+    let connect = match plan.topology {
+        Topology::Single | Topology::Quorum { .. } => CONNECT,
+        // A user's own may have some.
+        Topology::Sentinel { .. } | Topology::External { .. } => {
+            server::longest_search(CONNECT + response)
+        }
+    };
+    connect + 3 * response
 }
 
 /// A Lua script and its SHA1, by which the server knows it.
@@ -230,8 +249,8 @@ impl Subscription {
 impl Conn {
     /// Listens to a channel, on a connection of its own.
     pub async fn subscribe(&self, channel: &str) -> Result<Subscription, RedisError> {
-        let mut pubsub = self.server.pubsub(self.name.as_deref()).await?;
-        pubsub.subscribe(channel).await?;
+        let subscribe = async |pubsub: &mut redis::aio::PubSub| pubsub.subscribe(channel).await;
+        let pubsub = self.server.pubsub(self.name.as_deref(), subscribe).await?;
         Ok(Subscription { pubsub })
     }
 }
@@ -310,12 +329,10 @@ pub async fn listen(
 
 /// A connection on which a server tells which keys of its database expire or are evicted.
 pub async fn key_events(server: &Server) -> Result<redis::aio::PubSub, RedisError> {
-    let mut pubsub = server.pubsub(None).await?;
-    for what in ["expired", "evicted"] {
-        let channel = format!("__keyevent@{}__:{what}", server.access().database);
-        pubsub.subscribe(channel).await?;
-    }
-    Ok(pubsub)
+    let database = server.access().database;
+    let channels = ["expired", "evicted"].map(|what| format!("__keyevent@{database}__:{what}"));
+    let subscribe = async |pubsub: &mut redis::aio::PubSub| pubsub.subscribe(&channels).await;
+    server.pubsub(None, subscribe).await
 }
 
 /// How a refusal for an unknown script begins.

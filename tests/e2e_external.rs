@@ -578,6 +578,67 @@ fn what_a_fault_changes_is_restored_when_the_run_ends_and_when_it_is_interrupted
     assert!(redis.keys().is_empty());
 }
 
+/// A run with these faults at a server, interrupted when `then` has seen what it waits for.
+fn interrupted(redis: &Redis, text: &str, then: impl FnOnce(&mut Running)) -> Ended {
+    let home = tempfile::tempdir().expect("a folder");
+    let words = format!("run - --url {} --allow-server-faults", redis.url());
+    let mut running = at_home(&words, home.path()).reading(text).start();
+    then(&mut running);
+    running.signal(Signal::SIGINT);
+    let ended = running.ends();
+    ended.exits(SIGINT);
+    assert_eq!(files_in(&home.path().join("oversold/heal")), 0);
+    ended
+}
+
+#[test]
+fn what_somebody_else_has_changed_meanwhile_is_left_so() {
+    let redis = Redis::start(&[]);
+    let ended = interrupted(&redis, &refused_for(2), |running| {
+        running.until_history_tells("fault_landed");
+        redis.ask::<()>(&format!("CONFIG SET {SETTING} 7"));
+    });
+    assert_eq!(redis.setting(SETTING), "7");
+    let told = "somebody else has changed it";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    assert_eq!(redis.setting("notify-keyspace-events"), "");
+}
+
+#[test]
+fn of_two_faults_that_change_one_setting_the_last_one_restores_it() {
+    let redis = Redis::start(&[]);
+    let point = "at = { point = \"in-section\", nth = 5 }";
+    let first = refused_for(1).replace(point, "at = { time = \"300ms\" }");
+    let second = "[[fault]]\nkind = \"refuse-writes\"\nat = { time = \"800ms\" }\nfor = \"4s\"\n";
+    interrupted(&redis, &(first + second), |running| {
+        running.until_history_tells("fault_ended");
+        assert_eq!(redis.setting(SETTING), "1000");
+    });
+    assert_eq!(redis.setting(SETTING), "0");
+}
+
+#[test]
+fn a_server_that_takes_itself_for_a_replica_follows_nobody() {
+    let redis = Redis::start(&[]);
+    let read_only = refused_for(1).replace("refuse-writes", "read-only");
+    let ended = interrupted(&redis, &read_only, |running| {
+        running.until_history_tells("fault_began");
+        let began = Instant::now();
+        while redis.setting("replicaof").is_empty() {
+            assert!(began.elapsed() < FOREVER, "it follows nobody");
+        }
+        assert_eq!(redis.setting("replicaof"), "192.0.2.1 6379");
+        running.until_history_tells("fault_landed");
+    });
+    let fault = &ended.report().trials()[0]["coverage"]["faults"][0];
+    let proof = fault["proof"].as_str();
+    assert!(
+        proof.is_some_and(|proof| proof.to_uppercase().contains("READONLY")),
+        "{fault}"
+    );
+    assert_eq!(redis.setting("replicaof"), "");
+}
+
 #[test]
 fn after_a_kill_9_the_doctor_restores_what_was_changed() {
     let redis = Redis::start(&["--notify-keyspace-events", "K$"]);

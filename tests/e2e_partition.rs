@@ -55,13 +55,24 @@ fn under(lock: &str, topology: &str, fault: &str) -> Ended {
     oversold(&words).reading(&scenario(topology, fault)).run()
 }
 
+/// This lock takes nothing back of an attempt that was not answered: a key may be left for a lease, and
+/// that is all that may be found.
+fn at_most_keys_are_left(ended: &Ended) {
+    ended.exits_with_one_of(&[PASS, VIOLATED]);
+    let found: Vec<&str> = ended.report().violated().into_iter().collect();
+    assert!(
+        found.iter().all(|found| *found == "orphan-key"),
+        "{found:?}"
+    );
+}
+
 const INSTANCES: &str = "between = \"instances-and-server\"\nfor = \"900ms\"\n";
 
 #[test]
 fn no_instance_hears_of_a_server_until_that_is_over() {
     let ended = under("token-lua", "", INSTANCES);
-    // What was sent meanwhile is applied late, to whom it may concern.
-    ended.exits_with_one_of(&[PASS, VIOLATED]);
+    // What was sent meanwhile is applied late, and nobody gives it back.
+    at_most_keys_are_left(&ended);
     let told = landed_and_undone(&ended, "say to each other was stopped at 1 links");
     let (landed, over) = window(&told);
     assert_eq!(grants(&told, 0, landed, over), 0);
@@ -72,7 +83,7 @@ fn no_instance_hears_of_a_server_until_that_is_over() {
 fn what_only_the_answers_are_stopped_of_is_done_and_not_heard_of() {
     let fault = INSTANCES.to_owned() + "stops = \"replies\"\n";
     let ended = under("token-lua", "", &fault);
-    ended.exits_with_one_of(&[PASS, VIOLATED]);
+    at_most_keys_are_left(&ended);
     let told = landed_and_undone(&ended, "answer the instances was stopped");
     let (landed, over) = window(&told);
     let all = [0, 1].map(|instance| grants(&told, instance, landed, over));

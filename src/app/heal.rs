@@ -32,6 +32,9 @@ pub async fn heal(named: Option<RedisUrl>, session: &Session) -> Result<Exit, Fa
                     "heal        {server}: `{setting}` is \"{was}\" again"
                 ));
             }
+            for what in &one.theirs {
+                session.say(&format!("heal        {}: {what}", one.server));
+            }
         }
     }
     tell_unhealed(session);
@@ -44,6 +47,7 @@ pub(super) fn tell_unhealed(session: &Session) {
         server,
         url,
         settings,
+        ..
     } in topology::unhealed()
     {
         let settings = settings.iter();

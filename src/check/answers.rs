@@ -1,7 +1,12 @@
 //! `false-answer`: what a lock tells its caller is what the server had said. Where a link stands in
-//! front of each server the history has the server's own answers: a grant, a refusal, a release, a
-//! longer lease and a hold count are held against them. Without links there is nothing to hold them
-//! against here; what follows from a false answer is found by the other checks.
+//! front of each server the history has the server's own answers: a grant and its fencing token, a
+//! refusal, a release, a longer lease and a hold count are held against them. Without links there is
+//! nothing to hold them against here; what follows from a false answer is found by the other checks.
+//!
+//! Answers on one connection come in the order of their questions. While a question has not been
+//! answered, what the server says may be meant for it and not for the next one: a request that a black
+//! hole has kept comes to the server when the hole lifts, and so after the next one was asked. Then
+//! nothing of that kind is judged until the answer has come, or a later question was answered itself.
 
 use std::collections::HashMap;
 
@@ -29,11 +34,15 @@ struct Answers {
     alone: bool,
     /// How many servers must have done it.
     needed: u32,
+    /// Whether a grant counts only when replicas have acknowledged it: without that the attempt has
+    /// failed, whatever the server had said, and the lock has given it back.
+    acknowledged: bool,
     /// Whether renewals are asked for in another way than the lock's own.
     renews_otherwise: bool,
     /// Whether anything was heard: an older history has no such answers.
     heard: bool,
-    /// What each worker was answered, for the operation that it is at.
+    /// What each worker was answered, for the operation that it is at, or was at last if that left an
+    /// answer open.
     workers: HashMap<u32, Said>,
 }
 
@@ -49,8 +58,10 @@ struct Said {
 /// One question and the answers to it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Exchange {
-    /// When it was asked, unless it was answered since.
+    /// When it was asked, unless its caller was told an answer since.
     asked: Option<Time>,
+    /// How many earlier ones have not been answered: what is heard may be meant for those.
+    open: u32,
     /// How many servers have done it.
     done: u32,
     /// The last number that was an answer.
@@ -69,6 +80,7 @@ impl Answers {
                 true => 1,
                 false => plan.topology.nodes() / 2 + 1,
             },
+            acknowledged: plan.lock.acknowledged.is_some(),
             renews_otherwise: plan.lock.mistake == Some(Mistake::RenewBlindly),
             heard: false,
             workers: HashMap::new(),
@@ -92,8 +104,12 @@ impl Check for Answers {
                 ..
             } => {
                 self.heard = true;
+                let alone = self.alone;
                 if let Some(said) = self.workers.get_mut(worker) {
-                    said.to(*to).answered(*asked_ns, *done, *number);
+                    let exchange = said.to(*to);
+                    if !exchange.answered(*asked_ns, *done, *number) && alone {
+                        exchange.open = exchange.open.saturating_sub(1);
+                    }
                 }
             }
             Kind::Asked { op } => self.asks(*op, Reply::Acquire, at, scene),
@@ -105,8 +121,9 @@ impl Check for Answers {
             }
             told => {
                 let operation = told_to(told).and_then(|op| scene.op(op));
-                if let Some(operation) = operation.filter(|_| self.heard)
+                if let Some(operation) = operation
                     && let Some(false_answer) = self.told(told, operation)
+                    && self.heard
                 {
                     out.add(finding(at, operation, &false_answer));
                 }
@@ -123,6 +140,7 @@ fn told_to(event: &Kind) -> Option<OpId> {
         }
         | Kind::Denied { op }
         | Kind::AcquireFailed { op, .. }
+        | Kind::AcquireUnknown { op, .. }
         | Kind::Renewed { op }
         | Kind::RenewalFailed { op, .. }
         | Kind::LeaseLost { op }
@@ -149,48 +167,61 @@ impl Answers {
             if what == Reply::Renewal {
                 return;
             }
-            *said = new();
+            said.end();
+            said.op = op;
         }
-        *said.to(what) = Exchange {
-            asked: Some(at),
-            ..Exchange::default()
-        };
+        said.to(what).is_asked(at);
     }
 
     fn forgets(&mut self, op: OpId, scene: &Scene) {
-        if let Some(operation) = scene.op(op)
-            && (self.workers.get(&operation.worker)).is_some_and(|said| said.op == op)
+        let Some(operation) = scene.op(op) else {
+            return;
+        };
+        if let Some(said) = self.workers.get_mut(&operation.worker)
+            && said.op == op
+            && said.end()
         {
             self.workers.remove(&operation.worker);
         }
     }
 
-    /// What is false about an answer, if the servers said something else.
+    /// What is false about an answer, if the servers said something else, and only then.
     fn told(&mut self, told: &Kind, operation: &Operation) -> Option<String> {
-        let (needed, alone) = (self.needed, self.alone);
-        let said = self.workers.get_mut(&operation.worker);
+        let said = self.workers.get(&operation.worker);
         let said = said.filter(|said| said.op == operation.op)?;
+        let (what, settles) = settles(told)?;
+        let sure = said.of(what).open == 0;
+        let wrong = self.wrong(told, said);
+        let said = self.workers.get_mut(&operation.worker)?;
+        said.to(what).is_told(settles);
+        wrong.filter(|_| sure)
+    }
+
+    /// What is false about an answer, if all that was heard was said to it.
+    fn wrong(&self, told: &Kind, said: &Said) -> Option<String> {
+        let (needed, alone) = (self.needed, self.alone);
         let done = |exchange: &Exchange| exchange.done >= needed;
         match told {
             Kind::Granted { .. } if !done(&said.acquire) => {
                 Some("was told that it has the lock, and the server had not granted it".to_owned())
             }
+            Kind::Granted {
+                fence: Some(fence), ..
+            } if alone && said.acquire.number.is_some_and(|said| said != *fence) => {
+                let number = said.acquire.number.unwrap_or_default();
+                Some(format!(
+                    "was told the fencing token {fence}, and the server had said {number}"
+                ))
+            }
             Kind::Denied { .. } if alone && done(&said.acquire) => {
                 Some("was told that another has the lock, and the server had granted it".to_owned())
             }
-            Kind::AcquireFailed { .. } if alone && done(&said.acquire) => {
+            Kind::AcquireFailed { .. } if alone && !self.acknowledged && done(&said.acquire) => {
                 Some("was told of an error, and the server had granted it the lock".to_owned())
             }
-            Kind::Renewed { .. } => {
-                let extended = done(&said.renewal) || self.renews_otherwise;
-                said.renewal.asked = None;
-                let what = "was told that its lease is longer, and the server had not extended it";
-                (!extended).then(|| what.to_owned())
-            }
-            Kind::RenewalFailed { .. } => {
-                said.renewal.asked = None;
-                None
-            }
+            Kind::Renewed { .. } if !done(&said.renewal) && !self.renews_otherwise => Some(
+                "was told that its lease is longer, and the server had not extended it".to_owned(),
+            ),
             Kind::LeaseLost { .. } if said.renewal.asked.is_some() && done(&said.renewal) => {
                 Some("was told that its lease is lost, and the server had extended it".to_owned())
             }
@@ -198,6 +229,35 @@ impl Answers {
             _ => None,
         }
     }
+}
+
+/// What an answer settles of what was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Settles {
+    /// The server has answered this question, and so all before it.
+    All,
+    /// This question is not asked any more. Whether it came to a server at all is not told.
+    This,
+    /// Nothing: its answer may come yet.
+    Nothing,
+}
+
+/// Which question an answer is about, and what it settles.
+fn settles(told: &Kind) -> Option<(Reply, Settles)> {
+    Some(match told {
+        Kind::Granted { .. } | Kind::Denied { .. } => (Reply::Acquire, Settles::All),
+        Kind::AcquireFailed { .. } => (Reply::Acquire, Settles::This),
+        Kind::AcquireUnknown { .. } => (Reply::Acquire, Settles::Nothing),
+        Kind::Renewed { .. } | Kind::LeaseLost { .. } => (Reply::Renewal, Settles::All),
+        // By an error or by none.
+        Kind::RenewalFailed { .. } => (Reply::Renewal, Settles::Nothing),
+        Kind::Released { outcome, .. } => match outcome {
+            Release::Unknown(_) => (Reply::Release, Settles::Nothing),
+            Release::Failed(_) => (Reply::Release, Settles::This),
+            _ => (Reply::Release, Settles::All),
+        },
+        _ => return None,
+    })
 }
 
 fn released(
@@ -224,6 +284,14 @@ fn released(
 }
 
 impl Said {
+    fn of(&self, what: Reply) -> &Exchange {
+        match what {
+            Reply::Acquire => &self.acquire,
+            Reply::Renewal => &self.renewal,
+            Reply::Release => &self.release,
+        }
+    }
+
     fn to(&mut self, what: Reply) -> &mut Exchange {
         match what {
             Reply::Acquire => &mut self.acquire,
@@ -231,14 +299,46 @@ impl Said {
             Reply::Release => &mut self.release,
         }
     }
+
+    /// Nobody waits for an answer any more. True if none is open.
+    fn end(&mut self) -> bool {
+        let all = Reply::ALL.map(|what| {
+            let exchange = self.to(what);
+            exchange.is_told(Settles::Nothing);
+            exchange.open == 0
+        });
+        !all.contains(&false)
+    }
 }
 
 impl Exchange {
-    /// An answer, if it is to this question: one to an earlier one may come late.
-    fn answered(&mut self, to: Time, done: bool, number: Option<i64>) {
-        if self.asked.is_some_and(|asked| asked <= to) {
+    fn is_asked(&mut self, at: Time) {
+        *self = Exchange {
+            asked: Some(at),
+            open: self.open,
+            ..Exchange::default()
+        };
+    }
+
+    /// An answer, if it may be to this question: one to an earlier one may come late. False if it is
+    /// that.
+    fn answered(&mut self, to: Time, done: bool, number: Option<i64>) -> bool {
+        let to_this = self.asked.is_some_and(|asked| asked <= to);
+        if to_this {
             self.done += u32::from(done);
             self.number = number;
+        }
+        to_this
+    }
+
+    fn is_told(&mut self, settles: Settles) {
+        // A loss by the watchdog's own reckoning is no answer.
+        if self.asked.take().is_some() {
+            match settles {
+                Settles::All => self.open = 0,
+                Settles::This => {}
+                Settles::Nothing => self.open += 1,
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use super::key::Key;
 use super::scene::Scene;
 use super::{Check, Entry, Outcome};
 use crate::clock::Time;
-use crate::history::event::{Event, Kind};
+use crate::history::event::{Event, KEPT_ALIVE, Kind};
 use crate::lock;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -141,10 +141,6 @@ impl Orphan {
     }
 }
 
-/// How often a key's time to live must have risen after the end to be kept alive: what was on its
-/// way when everybody stopped comes once.
-const KEPT_ALIVE: u32 = 2;
-
 fn left_behind(
     event: &Event,
     scene: &Scene,
@@ -156,9 +152,13 @@ fn left_behind(
     let kept_alive = rises >= KEPT_ALIVE;
     let what = match pttl_ns {
         None => "has no TTL: it stays for ever, and nobody gets in again".to_owned(),
-        Some(_) if kept_alive => format!(
-            "still lives {after:.0?} after the last operation: its lease was extended {rises} \
-             times since, by a watchdog that outlives everything"
+        Some(left) if kept_alive => format!(
+            "{} {after:.0?} after the last operation: its lease was extended {rises} \
+             times since, by a watchdog that outlives everything",
+            match left {
+                0 => "lived for",
+                _ => "still lives",
+            }
         ),
         Some(_) => format!("still lives {after:.0?} after the last operation"),
     };

@@ -9,6 +9,7 @@ use super::finding::{Cause, Finding, Findings, Property, Role};
 use super::operation::Operation;
 use super::scene::{Scene, Window, common};
 use super::{Check, Entry};
+use crate::client;
 use crate::clock::Time;
 use crate::history::OpId;
 use crate::history::event::{Event, Kind};
@@ -22,8 +23,6 @@ pub(super) const ENTRY: Entry = Entry {
 
 /// What a busy machine may add to an interval, at least; of a longer one as much again.
 const LEAST_MARGIN: Duration = Duration::from_millis(100);
-/// How often a client's patience may be tried by one renewal: to connect, to give its name, to ask.
-const TRIES: u32 = 3;
 
 struct Watchdogs {
     /// How long a renewal may be on its way.
@@ -48,7 +47,7 @@ struct Watching {
 impl Watchdogs {
     fn new(plan: &Plan) -> Watchdogs {
         Watchdogs {
-            patience: Duration::from_nanos(plan.lock.response_timeout_ns) * TRIES,
+            patience: client::longest_call(plan),
             watching: HashMap::new(),
         }
     }

@@ -19,8 +19,16 @@ const ROUNDS: u32 = 3;
 const PACE: Duration = Duration::from_millis(20);
 /// How long a Sentinel may take: there is another one.
 const SENTINEL: Duration = Duration::from_millis(500);
+/// How long it may take until a server tells what it was asked to tell.
+const LISTEN: Duration = Duration::from_secs(5);
 /// How often it is looked whether the primary is another one, by those who only listen.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// How long the search for a primary may take, where each that is found may take so long: in each round
+/// three Sentinels are asked, each as it lets one in.
+pub(super) fn longest_search(primary: Duration) -> Duration {
+    (SENTINEL * 2 * 3 + primary) * ROUNDS + PACE * 2u32.pow(ROUNDS)
+}
 
 /// Where a server is.
 #[derive(Debug, Clone)]
@@ -237,8 +245,25 @@ impl Server {
         }
     }
 
-    /// A connection to listen on.
-    pub(super) async fn pubsub(&self, name: Option<&str>) -> Result<PubSub, RedisError> {
+    /// A connection to listen on, on which something was asked to be heard. The library would wait for
+    /// ever for a server that has fallen silent.
+    pub(super) async fn pubsub(
+        &self,
+        name: Option<&str>,
+        subscribe: impl AsyncFnOnce(&mut PubSub) -> Result<(), RedisError>,
+    ) -> Result<PubSub, RedisError> {
+        let listening = async {
+            let mut pubsub = self.silent_pubsub(name).await?;
+            subscribe(&mut pubsub).await?;
+            Ok(pubsub)
+        };
+        match tokio::time::timeout(LISTEN, listening).await {
+            Ok(listening) => listening,
+            Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+        }
+    }
+
+    async fn silent_pubsub(&self, name: Option<&str>) -> Result<PubSub, RedisError> {
         let place = match self {
             Server::At(place, _) => place.clone(),
             Server::Primary(sentinels) => {

@@ -54,6 +54,12 @@ impl FromStr for RedisUrl {
             None => (String::new(), rest),
         };
         let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // A reader of URLs would end the host there, and take what follows for something else.
+        if (who.clone() + hosts).contains(['/', '?', '#']) {
+            return Err(NoRedisUrl(
+                "there is a `/`, `?` or `#` before the host's end",
+            ));
+        }
         let (name, database) = match (sentinel, path.split_once('/')) {
             (true, Some((name, database))) => (name, database),
             (true, None) => (path, ""),
@@ -94,6 +100,9 @@ fn socket(rest: &str) -> Result<RedisUrl, NoRedisUrl> {
         Some((who, path)) => (format!("{who}@"), path),
         None => (String::new(), rest),
     };
+    if who.contains(['/', '?', '#']) {
+        return Err(NoRedisUrl("there is a `/`, `?` or `#` in user or password"));
+    }
     if !path.starts_with('/') || path.contains(['?', '#']) {
         return Err(NoRedisUrl("the path of a socket begins with a slash"));
     }
@@ -257,6 +266,13 @@ mod tests {
             "redis://me:hush@",
             "unix://me:hush@run/redis.sock",
             "unix://hush@/run/redis.sock",
+            "redis://me:12#hush@host",
+            "redis://me:12/hush@host",
+            "redis://me:12?hush@host",
+            "redis://me:1#hush@a,b/0",
+            "redis://host#hush",
+            "redis+sentinel://me:12#hush@a:1/shop",
+            "unix://me:12#hush@/run/redis.sock",
         ] {
             let why = text.parse::<RedisUrl>().expect_err(text).to_string();
             assert!(!why.contains("hush"), "{why}");

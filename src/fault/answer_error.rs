@@ -29,8 +29,8 @@ pub(super) fn strike(
     );
     let answer = Rule::new(Action::Answer(refusal(error))).about(Filter::instance(instance));
     let answers = OnLinks::lay(faults, &answer);
-    let faults = Arc::clone(faults);
-    tokio::spawn(async move {
+    let all = Arc::clone(faults);
+    faults.spawn(async move {
         let proof = async {
             answers.applied_on_each().await;
             let (links, times) = (answers.applied().0, answers.hits());
@@ -39,9 +39,9 @@ pub(super) fn strike(
                  {word} by now, and did not arrive"
             )
         };
-        window(&faults, fault, long, proof).await;
+        window(&all, fault, long, proof).await;
         // Recorded first: what passes then comes after it.
-        faults.ended(fault);
+        all.ended(fault);
         drop(answers);
     });
 }

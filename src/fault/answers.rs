@@ -49,9 +49,18 @@ pub(super) fn on_next(
     };
     let all = faults.awaited.lock();
     all.unwrap_or_else(PoisonError::into_inner).push(awaited);
-    tokio::spawn(until(Arc::clone(faults), move |faults| {
+    faults.spawn(until(Arc::clone(faults), move |faults| {
         settle(faults, fault, &then)
     }));
+}
+
+/// Whether such an answer is waited for already: one is enough, for refusals pass, and whoever is
+/// refused asks again and again.
+pub(super) fn is_awaited(faults: &Faults, whose: (u32, u32, Reply)) -> bool {
+    let all = faults.awaited.lock();
+    let all = all.unwrap_or_else(PoisonError::into_inner);
+    all.iter()
+        .any(|awaited| (awaited.fault, awaited.worker, awaited.which) == whose)
 }
 
 /// The worker asks anew: what a minority granted to its last attempt is no grant.

@@ -21,8 +21,8 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, rate: u64,
     );
     let limit = Rule::new(Action::Bandwidth(rate)).about(Filter::instance(instance));
     let limits = OnLinks::lay(faults, &limit);
-    let faults = Arc::clone(faults);
-    tokio::spawn(async move {
+    let all = Arc::clone(faults);
+    faults.spawn(async move {
         let proof = async {
             limits.applied_on_each().await;
             let (links, pieces) = (limits.applied().0, limits.hits());
@@ -31,9 +31,9 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, rate: u64,
                  bytes a second by now"
             )
         };
-        window(&faults, fault, long, proof).await;
+        window(&all, fault, long, proof).await;
         // Recorded first: what passes then comes after it.
-        faults.ended(fault);
+        all.ended(fault);
         drop(limits);
     });
 }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::answers::on_next;
+use super::answers::{is_awaited, on_next};
 use super::{Entry, Faults};
 use crate::link::Action;
 use crate::scenario::Reply;
@@ -19,9 +19,12 @@ pub(super) const ENTRY: Entry = Entry {
 
 /// Cancels the worker's next request of that sort that the server does.
 pub(super) fn strike(faults: &Arc<Faults>, fault: u32, worker: u32, which: Reply) {
+    let whose = (fault, worker, which);
+    if is_awaited(faults, whose) {
+        return;
+    }
     let what = which.word();
     faults.began(fault, format!("worker {worker}'s next {what} is cancelled"));
-    let whose = (fault, worker, which);
     // The answers are held until the worker has been told, and so nobody waits for them any more.
     on_next(
         faults,
@@ -43,8 +46,14 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, worker: u32, which: Reply
 
 /// Waits until a worker's request of that sort is to be dropped.
 pub(super) async fn of(faults: &Faults, worker: u32, which: Reply) {
-    let mut cancelled = faults.cancelled.subscribe();
     let mine = (worker, which);
+    // The request is not on its way yet: what is there is about an earlier one, whose operation had
+    // not waited for that.
+    let mut cancelled = faults.cancelled.subscribe();
+    if cancelled.borrow().contains(&mine) {
+        let cancelled = &faults.cancelled;
+        cancelled.send_modify(|all| all.retain(|one| *one != mine));
+    }
     // It cannot fail: the sender lives as long as this.
     let _ = cancelled.wait_for(|all| all.contains(&mine)).await;
     faults.cancelled.send_modify(|all| {

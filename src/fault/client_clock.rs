@@ -46,10 +46,10 @@ pub(super) fn strike(
     // Who waits for a time is told of the jump, and reads it again.
     let before = clock.reads();
     clock.jump(by_ns);
-    let faults = Arc::clone(faults);
+    let all = Arc::clone(faults);
     let proof = format!("a lock of instance {instance} read a clock that is off by {by}");
     let Some(for_ns) = for_ns else {
-        tokio::spawn(until(faults, move |faults| {
+        faults.spawn(until(all, move |faults| {
             let read = clock.reads() > before;
             if read {
                 faults.landed(fault, proof.clone());
@@ -59,7 +59,7 @@ pub(super) fn strike(
         }));
         return;
     };
-    tokio::spawn(async move {
+    faults.spawn(async move {
         let moved = Moved { clock, by_ns };
         let read = async {
             while moved.clock.reads() == before {
@@ -67,8 +67,8 @@ pub(super) fn strike(
             }
             proof
         };
-        window(&faults, fault, Duration::from_nanos(for_ns), read).await;
+        window(&all, fault, Duration::from_nanos(for_ns), read).await;
         drop(moved);
-        faults.ended(fault);
+        all.ended(fault);
     });
 }

@@ -5,7 +5,8 @@
 use std::time::{Duration, Instant};
 
 use super::Entry;
-use super::node::{ANSWER, Blow, ahead, ask, held, lost, open, own};
+use super::node::{ANSWER, Blow, Held, ahead, ask, held, lost, open, own};
+use super::restart::unpause;
 use crate::client::Conn;
 use crate::history::event::Kind;
 
@@ -43,33 +44,41 @@ pub(super) async fn jump(blow: &Blow, by_ns: i64) -> Option<Jumped> {
     let most = Duration::from_nanos(by_ns.unsigned_abs()) + 2 * ANSWER;
     let most = most.as_millis().to_string();
     let _: String = ask(&conn, &["CLIENT", "PAUSE", &most, "WRITE"]).await?;
-    let jumped = measured(blow, &conn, by_ns).await;
-    if let Some(Jumped { lost, .. }) = &jumped {
-        blow.faults.recorder.record(Kind::ClockJumped {
-            server: blow.node.address().to_string(),
-            by_ns,
-            lost: lost.clone(),
-        });
-    }
-    let _: String = ask(&conn, &["CLIENT", "UNPAUSE"]).await?;
+    let jumped = moved(blow, &conn, by_ns).await;
+    unpause(blow, &conn).await;
     jumped
 }
 
-async fn measured(blow: &Blow, conn: &Conn, by_ns: i64) -> Option<Jumped> {
-    let keys = &blow.faults.keys;
+/// Moves the clock, and records what is gone by that.
+async fn moved(blow: &Blow, conn: &Conn, by_ns: i64) -> Option<Jumped> {
     let looked = Instant::now();
-    let before = own(conn, keys).await?;
+    let before = own(conn, &blow.faults.keys).await?;
     let first = ahead(conn).await?;
     blow.node.move_wall_clock(by_ns).ok()?;
-    let then = ahead(conn).await?;
-    let after = held(conn, keys).await?;
+    let then = ahead(conn).await;
+    let after = held(conn, &blow.faults.keys).await;
+    let lost = match &after {
+        Some(after) => lost(&before, after, looked.elapsed()),
+        // It could not be looked at: what had less time left than it jumped is gone.
+        None => {
+            let run_out = |(_, left): &&Held| (0..=by_ns / 1_000_000).contains(left);
+            before.iter().filter(run_out).map(|(key, _)| *key).collect()
+        }
+    };
+    // It has jumped, whether that can be proven or not.
+    blow.faults.recorder.record(Kind::ClockJumped {
+        server: blow.node.address().to_string(),
+        by_ns,
+        lost: lost.clone(),
+    });
+    let (then, _) = (then?, after?);
     // As far as two questions can tell.
     let (least, most) = (then.0 - first.1, then.1 - first.0);
     let sure = most - least < by_ns.saturating_abs() / 2;
-    let moved = (least..=most).contains(&by_ns);
-    (sure && moved).then(|| Jumped {
+    let so_far = (least..=most).contains(&by_ns);
+    (sure && so_far).then(|| Jumped {
         by: signed(least + (most - least) / 2),
-        lost: lost(&before, &after, looked.elapsed()),
+        lost,
     })
 }
 

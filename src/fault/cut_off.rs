@@ -24,8 +24,8 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, for_ns: u6
     let hole = Rule::new(Action::BlackHole(Ways::Both)).about(Filter::instance(instance));
     let holes = OnLinks::lay(faults, &hole);
     let beside = OnLinks::beside_the_sentinels(faults, &hole);
-    let faults = Arc::clone(faults);
-    tokio::spawn(async move {
+    let all = Arc::clone(faults);
+    faults.spawn(async move {
         let proof = async {
             holes.applied_on_each().await;
             let (links, times) = (holes.applied().0, holes.hits());
@@ -34,9 +34,9 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, for_ns: u6
                  {times} times by now, on connections that stay open"
             )
         };
-        window(&faults, fault, long, proof).await;
+        window(&all, fault, long, proof).await;
         // Recorded first: what passes then comes after it.
-        faults.ended(fault);
+        all.ended(fault);
         drop((holes, beside));
     });
 }

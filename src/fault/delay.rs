@@ -21,8 +21,8 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, by_ns: u64
     );
     let late = Rule::new(Action::Delay(by)).about(Filter::instance(instance));
     let late = OnLinks::lay(faults, &late);
-    let faults = Arc::clone(faults);
-    tokio::spawn(async move {
+    let all = Arc::clone(faults);
+    faults.spawn(async move {
         let proof = async {
             late.applied_on_each().await;
             let (links, times) = (late.applied().0, late.hits());
@@ -32,9 +32,9 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, by_ns: u64
                  {by:?}"
             )
         };
-        window(&faults, fault, long, proof).await;
+        window(&all, fault, long, proof).await;
         // Recorded first: what passes then comes after it.
-        faults.ended(fault);
+        all.ended(fault);
         drop(late);
     });
 }

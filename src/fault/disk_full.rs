@@ -23,25 +23,35 @@ pub(super) async fn strike(blow: &Blow, for_ns: u64) -> Option<String> {
     let long = Duration::from_nanos(for_ns);
     blow.began(|node| format!("{node} cannot save its data for {long:?}"));
     let conn = open(&blow.node, ANSWER).await?;
-    let mut settings = Settings::of(&blow.node);
+    let mut settings = Settings::of(&blow.faults, &blow.node);
+    let error = fail_to_save(blow, &conn, &mut settings).await;
+    if error.is_some() {
+        tokio::time::sleep(long).await;
+    }
+    blow.undo(settings).await;
+    // Where it saves by itself, it would refuse writes until it next does.
+    let saved = save(&conn, "ok").await;
+    if saved.is_none() {
+        blow.stays();
+    }
+    let error = error.filter(|error| error.to_uppercase().contains("MISCONF"))?;
+    let node = blow.node.address();
+    saved?;
+    Some(format!(
+        "{node} failed to save and answered a write with: {error}"
+    ))
+}
+
+/// Has it fail to. Tells the error that a write is answered with then.
+async fn fail_to_save(blow: &Blow, conn: &Conn, settings: &mut Settings) -> Option<String> {
     settings.set("stop-writes-on-bgsave-error", "yes").await?;
     // Without any rule when to save, a failure to stops no writes.
     settings.set("save", "3600 1").await?;
     let folder = tempfile::tempdir().ok()?;
     settings.set("dir", folder.path().to_str()?).await?;
     folder.close().ok()?;
-    let failed = save(&conn, "err").await;
-    let error = refusal(&conn, &blow.faults.reach.probe()).await;
-    tokio::time::sleep(long).await;
-    settings.restore().await;
-    // Where it saves by itself, it would refuse writes until it next does.
-    let saved = save(&conn, "ok").await;
-    let error = error.filter(|error| error.to_uppercase().contains("MISCONF"))?;
-    let node = blow.node.address();
-    failed.and(saved)?;
-    Some(format!(
-        "{node} failed to save and answered a write with: {error}"
-    ))
+    save(conn, "err").await?;
+    refusal(conn, &blow.faults.reach.probe()).await
 }
 
 /// Has it save, until that ends so.

@@ -22,20 +22,10 @@ pub(super) async fn strike(blow: &Blow) -> Option<String> {
     let conn = open(&blow.node, ANSWER).await?;
     let before = held(&conn, &blow.faults.keys).await?;
     let evicted = evicted(&conn).await?;
-    let mut settings = Settings::of(&blow.node);
-    settings.set("maxmemory-policy", "allkeys-lru").await?;
-    settings.set("maxmemory", "1").await?;
-    // One command and not a transaction, which is refused by a server without memory.
-    let keys: Vec<&str> = blow.faults.keys.iter().map(String::as_str).collect();
-    let exist = [&["EXISTS"], keys.as_slice()].concat();
-    let gone = async {
-        while ask::<u64>(&conn, &exist).await != Some(0) {
-            tokio::time::sleep(LOOK).await;
-        }
-    };
-    let gone = tokio::time::timeout(ANSWER, gone).await;
-    settings.restore().await?;
-    gone.ok()?;
+    let mut settings = Settings::of(&blow.faults, &blow.node);
+    let gone = until_gone(blow, &conn, &mut settings).await;
+    blow.undo(settings).await;
+    gone?;
     let keys: Vec<u32> = before.iter().map(|(key, _)| *key).collect();
     let (node, name) = (blow.node.address(), blow.name(&keys)?);
     let now = self::evicted(&conn).await?;
@@ -45,6 +35,21 @@ pub(super) async fn strike(blow: &Blow) -> Option<String> {
             now - evicted
         )
     })
+}
+
+/// Leaves it no memory, and waits until the locks' keys are gone.
+async fn until_gone(blow: &Blow, conn: &Conn, settings: &mut Settings) -> Option<()> {
+    settings.set("maxmemory-policy", "allkeys-lru").await?;
+    settings.set("maxmemory", "1").await?;
+    // One command and not a transaction, which is refused by a server without memory.
+    let keys: Vec<&str> = blow.faults.keys.iter().map(String::as_str).collect();
+    let exist = [&["EXISTS"], keys.as_slice()].concat();
+    let gone = async {
+        while ask::<u64>(conn, &exist).await != Some(0) {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(ANSWER, gone).await.ok()
 }
 
 async fn evicted(conn: &Conn) -> Option<u64> {

@@ -50,7 +50,7 @@ pub(super) fn stand_still(faults: &Arc<Faults>, fault: u32, instance: u32, plann
     };
     let clock = faults.recorder.clock();
     let until = clock.now().plus(planned);
-    tokio::spawn(async move {
+    faults.spawn(async move {
         clock.sleep_until(until).await;
         still.end(true);
     });

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::answers::on_next;
+use super::answers::{is_awaited, on_next};
 use super::{Entry, Faults};
 use crate::link::Action;
 use crate::scenario::Reply;
@@ -15,11 +15,14 @@ pub(super) const ENTRY: Entry = Entry {
 
 /// Loses the worker's next answer of that sort.
 pub(super) fn strike(faults: &Arc<Faults>, fault: u32, worker: u32, which: Reply) {
+    let whose = (fault, worker, which);
+    if is_awaited(faults, whose) {
+        return;
+    }
     faults.began(
         fault,
         format!("worker {worker} loses the answer to its {}", which.word()),
     );
-    let whose = (fault, worker, which);
     on_next(
         faults,
         whose,

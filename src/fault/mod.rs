@@ -49,6 +49,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::clock::LocalClock;
 use crate::history::Recorder;
@@ -144,6 +145,11 @@ pub struct Faults {
     struck: watch::Sender<u32>,
     /// How many failovers are in progress that a section is held up by.
     failing_over: watch::Sender<u32>,
+    /// What goes on for a while, each until it undoes what it did.
+    // The same: they are held to put a task in, or to take all out.
+    tasks: Mutex<JoinSet<()>>,
+    /// What those still undo that were ended before their time.
+    undoing: Mutex<JoinSet<()>>,
     recorder: Recorder,
 }
 
@@ -172,6 +178,8 @@ impl Faults {
             cancelled: watch::Sender::default(),
             struck: watch::Sender::new(0),
             failing_over: watch::Sender::new(0),
+            tasks: Mutex::default(),
+            undoing: Mutex::default(),
             recorder,
         })
     }
@@ -350,10 +358,27 @@ impl Faults {
     /// Does something to a server, beside the instances. [`Faults::settled`] waits for its end.
     fn beside(self: &Arc<Faults>, work: impl Future<Output = ()> + Send + 'static) {
         let over = Over::begin(&self.struck);
-        tokio::spawn(async move {
+        self.spawn(async move {
             work.await;
             drop(over);
         });
+    }
+
+    /// Has something go on for a while, until the end of the trial at most.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        spawn_in(&self.tasks, work);
+    }
+
+    /// Undoes something when nobody waits for it any more. The end of the trial does.
+    fn undo(&self, work: impl Future<Output = ()> + Send + 'static) {
+        spawn_in(&self.undoing, work);
+    }
+
+    /// Ends what still goes on, by which it is undone: the servers may be another trial's next.
+    pub async fn end(&self) {
+        taken(&self.tasks).shutdown().await;
+        let mut undoing = taken(&self.undoing);
+        while undoing.join_next().await.is_some() {}
     }
 
     /// Waits until no server is struck any more.
@@ -380,6 +405,17 @@ impl Faults {
     fn ended(&self, fault: u32) {
         self.recorder.record(Kind::FaultEnded { fault });
     }
+}
+
+fn spawn_in(tasks: &Mutex<JoinSet<()>>, work: impl Future<Output = ()> + Send + 'static) {
+    let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+    // Those that have ended are not kept.
+    while tasks.try_join_next().is_some() {}
+    tasks.spawn(work);
+}
+
+fn taken(tasks: &Mutex<JoinSet<()>>) -> JoinSet<()> {
+    std::mem::take(&mut tasks.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Something that is counted while it goes on: until this is dropped.

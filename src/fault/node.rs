@@ -2,11 +2,13 @@
 //! that it landed. All of them are asked past any link.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use redis::FromRedisValue;
 
 use super::failover::lock_keeps_none;
+use super::settings::Settings;
 use super::{
     Faults, client_kill, client_pause, clock_jump, debug_sleep, disk_full, evict, kill_server,
     no_memory, quorum, read_only, restart, script_flush, stop_server,
@@ -23,6 +25,8 @@ pub(super) struct Blow {
     pub(super) faults: Arc<Faults>,
     pub(super) fault: u32,
     pub(super) node: Arc<Machine>,
+    /// Something that it did could not be undone.
+    stays: AtomicBool,
 }
 
 /// Strikes a server, and tells in the history what came of it.
@@ -39,6 +43,7 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, node: u32, how: ServerFau
         faults: Arc::clone(faults),
         fault,
         node: Arc::clone(machine),
+        stays: AtomicBool::new(false),
     };
     faults.beside(async move {
         let proof = match how {
@@ -60,7 +65,10 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, node: u32, how: ServerFau
         if let Some(proof) = proof {
             blow.faults.landed(blow.fault, proof);
         }
-        blow.faults.ended(blow.fault);
+        // What goes on has not ended: nobody may hold against the lock what comes of it.
+        if !blow.stays.load(Ordering::Relaxed) {
+            blow.faults.ended(blow.fault);
+        }
     });
 }
 
@@ -68,6 +76,18 @@ impl Blow {
     pub(super) fn began(&self, what: impl FnOnce(&str) -> String) {
         let address = self.node.address().to_string();
         self.faults.began(self.fault, what(&address));
+    }
+
+    /// Something that it did could not be undone, and goes on.
+    pub(super) fn stays(&self) {
+        self.stays.store(true, Ordering::Relaxed);
+    }
+
+    /// Sets settings as they were.
+    pub(super) async fn undo(&self, settings: Settings) {
+        if settings.restore().await.is_none() {
+            self.stays();
+        }
     }
 
     /// The name of one of these keys.

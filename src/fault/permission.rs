@@ -26,7 +26,9 @@ fn of(how: How) -> Vec<Harmless> {
         How::Server { fault, .. } => match fault {
             ServerFault::ScriptFlush => vec![&["SCRIPT", "FLUSH", "oversold"]],
             ServerFault::ClientPause { .. } => vec![&["CLIENT", "PAUSE", "oversold"]],
-            ServerFault::ReadOnly { .. } => vec![&["REPLICAOF", "oversold", "no-port"]],
+            ServerFault::ReadOnly { .. } => {
+                vec![CONFIG_GET, &["REPLICAOF", "oversold", "no-port"]]
+            }
             ServerFault::DebugSleep { .. } => vec![&["DEBUG", "HELP"]],
             ServerFault::ClientKill => vec![&["CLIENT", "KILL", "ID", "oversold"]],
             _ => vec![CONFIG_GET, CONFIG_SET],

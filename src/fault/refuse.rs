@@ -20,17 +20,17 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
     let refused = OnLinks::lay(faults, &Rule::new(Action::Refuse));
     let cut = Rule::new(Action::Cut).about(Filter::who(Who::Client));
     let cut = OnLinks::lay(faults, &cut);
-    let faults = Arc::clone(faults);
-    tokio::spawn(async move {
+    let all = Arc::clone(faults);
+    faults.spawn(async move {
         let proof = async {
             cut.applied_on_each().await;
             refused.applied_on_each().await;
             let (cut, refused, links) = (cut.hits(), refused.hits(), refused.applied().0);
             format!("{cut} connections to {links} servers were reset, {refused} new ones by now")
         };
-        window(&faults, fault, long, proof).await;
+        window(&all, fault, long, proof).await;
         // Recorded first: what passes then comes after it.
-        faults.ended(fault);
+        all.ended(fault);
         drop((cut, refused));
     });
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::node::{ANSWER, open};
+use super::read_only::is_read_only;
 use super::settings::{Settings, refusal};
 use super::{Entry, Faults};
 use crate::topology::Machine;
@@ -28,7 +29,7 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
         let mut changed = Vec::new();
         let mut refused = Vec::new();
         for node in &faults.reach.nodes {
-            let mut settings = Settings::of(node);
+            let mut settings = Settings::of(&faults, node);
             refused.extend(refuse(node, &mut settings, &faults.reach.probe()).await);
             changed.push(settings);
         }
@@ -39,15 +40,21 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, for_ns: u64) {
             );
         }
         tokio::time::sleep(wanted).await;
+        let mut undone = Some(());
         for settings in changed {
-            settings.restore().await;
+            undone = settings.restore().await.and(undone);
         }
-        faults.ended(fault);
+        if undone.is_some() {
+            faults.ended(fault);
+        }
     });
 }
 
-/// Has a server need more replicas than it has. Tells the error that a write is answered with then.
+/// Has a server need more replicas than it has. Tells the error that a write is answered with then:
+/// that it has too few of them, or by a replica, which refuses all writes, that it is one.
 async fn refuse(node: &Machine, settings: &mut Settings, probe: &str) -> Option<String> {
     settings.set(SETTING, "1000").await?;
-    refusal(&open(node, ANSWER).await?, probe).await
+    let error = refusal(&open(node, ANSWER).await?, probe).await?;
+    let told = error.contains("NOREPLICAS") || is_read_only(&error);
+    told.then_some(error)
 }

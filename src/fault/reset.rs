@@ -27,9 +27,9 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, applied: b
         ..Filter::instance(instance)
     });
     let resets = OnLinks::lay(faults, &reset);
-    let faults = Arc::clone(faults);
-    tokio::spawn(async move {
-        until(faults, |faults| {
+    let all = Arc::clone(faults);
+    faults.spawn(async move {
+        until(all, |faults| {
             let landed = resets.everywhere();
             if landed {
                 let of = resets.applied().0;

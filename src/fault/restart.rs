@@ -76,10 +76,18 @@ pub(super) async fn go_down(blow: &Blow, empty: bool) -> Option<Before> {
     let _: String = ask(&conn, &["CLIENT", "PAUSE", LAST_WRITES, "WRITE"]).await?;
     let before = last_look(blow, &conn, empty).await;
     if before.is_none() || !blow.node.end() {
-        let _: Option<String> = ask(&conn, &["CLIENT", "UNPAUSE"]).await;
+        unpause(blow, &conn).await;
         return None;
     }
     before
+}
+
+/// Lets writes pass again.
+pub(super) async fn unpause(blow: &Blow, conn: &Conn) {
+    let told: Option<String> = ask(conn, &["CLIENT", "UNPAUSE"]).await;
+    if told.is_none() {
+        blow.stays();
+    }
 }
 
 async fn last_look(blow: &Blow, conn: &Conn, empty: bool) -> Option<Before> {
@@ -103,18 +111,37 @@ pub(super) async fn come_back(
     with_data: bool,
     before: Option<&Before>,
 ) -> Option<After> {
+    let back = raised(blow, node, with_data, before).await;
+    if back.is_none() {
+        // It is down still, or nobody can get in.
+        blow.stays();
+    }
+    back?
+}
+
+/// The same. None if nobody can use it again; what it is now is another question.
+async fn raised(
+    blow: &Blow,
+    node: &Machine,
+    with_data: bool,
+    before: Option<&Before>,
+) -> Option<Option<After>> {
     node.raise(with_data, &["--requirepass", PASSWORD]).await?;
     let conn = open(node, ANSWER).await?;
     let _: String = ask(&conn, &["AUTH", PASSWORD]).await?;
     let after = look(blow, &conn, before).await;
-    if let Some(after) = &after {
-        blow.faults.recorder.record(Kind::Restarted {
-            server: node.address().to_string(),
-            lost: after.lost.clone(),
-        });
-    }
+    let lost = match (&after, before) {
+        (Some(after), _) => after.lost.clone(),
+        // It could not be looked at: without its data all is gone.
+        (None, Some(before)) if !with_data => before.held.iter().map(|(key, _)| *key).collect(),
+        (None, _) => vec![],
+    };
+    blow.faults.recorder.record(Kind::Restarted {
+        server: node.address().to_string(),
+        lost,
+    });
     let _: String = ask(&conn, &["CONFIG", "SET", "requirepass", ""]).await?;
-    after
+    Some(after)
 }
 
 async fn look(blow: &Blow, conn: &Conn, before: Option<&Before>) -> Option<After> {

@@ -3,23 +3,28 @@
 
 use std::sync::Arc;
 
+use super::Faults;
 use crate::client::{Conn, Outcome};
 use crate::topology::Machine;
 
 /// Settings of one server that a fault has changed.
-#[derive(Debug)]
 pub(super) struct Settings {
+    faults: Arc<Faults>,
     node: Arc<Machine>,
     /// In the order in which they were changed.
     changed: Vec<&'static str>,
+    /// They are not wanted any more, and perhaps not all restored yet.
+    released: bool,
 }
 
 impl Settings {
     /// None is changed yet.
-    pub(super) fn of(node: &Arc<Machine>) -> Settings {
+    pub(super) fn of(faults: &Arc<Faults>, node: &Arc<Machine>) -> Settings {
         Settings {
+            faults: Arc::clone(faults),
             node: Arc::clone(node),
             changed: Vec::new(),
+            released: false,
         }
     }
 
@@ -33,18 +38,32 @@ impl Settings {
     /// Sets all of them as they were, the last one first. None if that failed; what cannot be restored
     /// now is restored when the run ends, or told.
     pub(super) async fn restore(mut self) -> Option<()> {
-        let changed = std::mem::take(&mut self.changed);
-        restore(&self.node, changed).await
+        self.release();
+        let restored = restore(&self.node, self.changed.clone()).await;
+        // Not before: who is ended meanwhile has them restored beside.
+        self.changed.clear();
+        restored
+    }
+
+    fn release(&mut self) {
+        if !std::mem::replace(&mut self.released, true) {
+            for setting in &self.changed {
+                self.node.settings.release(setting);
+            }
+        }
     }
 }
 
 impl Drop for Settings {
     fn drop(&mut self) {
+        self.release();
         let changed = std::mem::take(&mut self.changed);
         let node = Arc::clone(&self.node);
-        let runtime = tokio::runtime::Handle::try_current();
-        if let (false, Ok(runtime)) = (changed.is_empty(), runtime) {
-            runtime.spawn(async move { restore(&node, changed).await });
+        if !changed.is_empty() && tokio::runtime::Handle::try_current().is_ok() {
+            self.faults.undo(async move {
+                // What cannot be restored now is restored when the run ends, or told.
+                let _ = restore(&node, changed).await;
+            });
         }
     }
 }

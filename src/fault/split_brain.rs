@@ -56,7 +56,10 @@ pub(super) fn strike(
                 // The old primary hears of the new one, and becomes its replica.
                 let mut split = group.split();
                 let one = split.wait_for(Option::is_none);
-                let _ = tokio::time::timeout(PROMOTED, one).await;
+                if tokio::time::timeout(PROMOTED, one).await.is_err() {
+                    // There are two still: it has not ended.
+                    return;
+                }
             }
             (None, Some(node)) => alone(&all, fault, node, instance, long, held_up).await,
             (None, None) => {}

@@ -43,7 +43,7 @@ pub(super) fn strike(faults: &Arc<Faults>, fault: u32, instance: u32, for_ns: u6
     };
     let clock = faults.recorder.clock();
     let until = clock.now().plus(long);
-    tokio::spawn(async move {
+    faults.spawn(async move {
         clock.sleep_until(until).await;
         stalled.end();
     });

@@ -19,6 +19,10 @@ pub struct Event {
     pub event: Kind,
 }
 
+/// How often a key's time to live must have risen after the end to be kept alive by somebody who
+/// outlives everything: what was on its way when everybody stopped comes once.
+pub const KEPT_ALIVE: u32 = 2;
+
 /// The kinds of event. Calls have two, when they were asked and when they were answered, because
 /// the server acted at some unknown moment between the two.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -314,7 +318,8 @@ pub enum Kind {
     KeyAtEnd {
         /// The key, an index into the header's `keys`.
         key: u32,
-        /// Time it still has to live; absent where it has none and stays for ever.
+        /// Time it still has to live; absent where it has none and stays for ever. None is left to one
+        /// that was kept alive and then went.
         pttl_ns: Option<u64>,
         /// How long after the end of the last operation it was still there.
         after_ns: u64,

@@ -19,7 +19,7 @@ use super::left_behind::look_for_keys;
 use super::load::Load;
 use super::overheard::overhear;
 use super::pace::Pace;
-use crate::client::{self, Conn, Patience, Server};
+use crate::client::{self, CONNECT, Conn, Patience, Server};
 use crate::fault::{Faults, Instances};
 use crate::history::Recorder;
 use crate::history::event::{Kind, Stop};
@@ -30,8 +30,6 @@ use crate::workload;
 
 /// Connections made at the same time; more would overrun the server's backlog.
 const PACE: usize = 64;
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
 /// How much longer than its longest section an instance may take to end.
 const DRAIN: Duration = Duration::from_secs(5);
 /// How long after it was lost a server is listened to again, wherever it is by then.
@@ -98,12 +96,25 @@ pub async fn run(
     let finite = (!plan.workload.counts_up()).then_some(items);
     let reach = servers.reach();
     let keys = reach.key_names(&plan.workload);
-    let nodes = connect(plan, &reach.servers()).await?;
-    if let Some(stay) = &reach.stay {
-        rehearse(plan, &*lock, &nodes, &reach, recorder.clock()).await?;
-        if let Some(why) = stay.untold.clone() {
-            recorder.record(Kind::Untold { why });
+    let ready = async {
+        let nodes = connect(plan, &reach.servers()).await?;
+        if reach.stay.is_some() {
+            rehearse(plan, &*lock, &nodes, &reach, recorder.clock()).await?;
         }
+        Ok(nodes)
+    };
+    let nodes = tokio::select! {
+        biased;
+        ready = ready => ready?,
+        why = asked(&mut stop) => {
+            // Nothing has been done that could be judged.
+            recorder.record(Kind::Draining { why });
+            recorder.record(Kind::Ended {});
+            return Ok(());
+        }
+    };
+    if let Some(why) = reach.stay.as_ref().and_then(|stay| stay.untold.clone()) {
+        recorder.record(Kind::Untold { why });
     }
     let lives: Vec<_> = (0..plan.load.instances).map(|_| Life::new()).collect();
     let faults = Faults::new(
@@ -167,6 +178,7 @@ pub async fn run(
         }
     };
     beside.shutdown().await;
+    shared.faults.end().await;
     shared.recorder.record(match looked {
         Ok(()) => Kind::Ended {},
         Err(error) => Kind::KeysUnseen { error },
@@ -258,18 +270,10 @@ async fn watch_over(
             Stop::OperationsDone
         }
     };
-    let asked = async {
-        let why = stop.wait_for(Option::is_some).await.map(|why| why.clone());
-        match why {
-            Ok(why) => why.unwrap_or(Stop::OperationsDone),
-            // Nobody is left who could interrupt.
-            Err(_) => std::future::pending().await,
-        }
-    };
     let why = tokio::select! {
         biased;
         why = shared.load.stopped() => why,
-        why = asked => why,
+        why = asked(stop) => why,
         why = servers.died() => {
             shared.recorder.record(Kind::ServerDied { why });
             Stop::ServerDied
@@ -285,10 +289,19 @@ async fn watch_over(
     why == Stop::ServerDied
 }
 
+/// Waits until somebody asks for an early end.
+async fn asked(stop: &mut watch::Receiver<Option<Stop>>) -> Stop {
+    let why = stop.wait_for(Option::is_some).await.map(|why| why.clone());
+    match why {
+        Ok(why) => why.unwrap_or(Stop::OperationsDone),
+        // Nobody is left who could interrupt.
+        Err(_) => std::future::pending().await,
+    }
+}
+
 /// Lets every instance finish the operation that it is in, within bounds.
 async fn drain(shared: &Arc<Shared>, instances: &mut JoinSet<End>) {
-    let answer = Duration::from_nanos(shared.plan.lock.response_timeout_ns);
-    let limit = shared.plan.longest_section() + 3 * answer + DRAIN;
+    let limit = shared.plan.longest_section() + client::longest_call(&shared.plan) + DRAIN;
     let all = async { while instances.join_next().await.is_some() {} };
     if tokio::time::timeout(limit, all).await.is_err() {
         let left = instances.len() as u32;

@@ -8,7 +8,7 @@ use futures_util::future::try_join_all;
 
 use super::instance::Shared;
 use crate::client::{Conn, Outcome, Patience};
-use crate::history::event::Kind;
+use crate::history::event::{KEPT_ALIVE, Kind};
 use crate::topology::Reach;
 
 /// How often a key that was left behind is looked up.
@@ -19,6 +19,9 @@ const AT_A_TIME: usize = 256;
 /// milliseconds.
 const RISE_MS: i64 = 2;
 
+/// What the server says of a key that never runs out.
+const NO_EXPIRY: i64 = -1;
+
 /// A key that is still there.
 struct Left {
     key: u32,
@@ -28,7 +31,8 @@ struct Left {
 }
 
 /// Looks up every lock's key after everybody has stopped: a key that is still there after two TTLs,
-/// or that has none, was left behind. The error is the server's silence.
+/// or that has none, was left behind; so was one that somebody has kept alive for a while. The error
+/// is the server's silence.
 pub(super) async fn look_for_keys(
     shared: &Arc<Shared>,
     reach: &Reach,
@@ -66,12 +70,16 @@ pub(super) async fn look_for_keys(
             one.rises += u32::from(pttl.saturating_sub(RISE_MS) > one.pttl);
             one.pttl = pttl;
             match pttl {
-                -2 => continue,
+                -2 if one.rises < KEPT_ALIVE => continue,
                 0.. if waited < longest => still.push(one),
                 _ => {
                     shared.recorder.record(Kind::KeyAtEnd {
                         key: one.key,
-                        pttl_ns: u64::try_from(pttl).ok().map(|ms| ms * 1_000_000),
+                        pttl_ns: match pttl {
+                            NO_EXPIRY => None,
+                            // Of one that has gone nothing is left.
+                            left => Some(u64::try_from(left).unwrap_or(0) * 1_000_000),
+                        },
                         after_ns: crate::clock::nanos(waited),
                         rises: one.rises,
                     });

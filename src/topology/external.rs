@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use super::journal::{self, Entry, Journal, JournalError, Was, Whose};
 use super::limits::raise_open_file_limit;
-use super::look::{ExternalError, Need, Seen, heal, look, tells};
+use super::look::{ExternalError, Need, Seen, heal, look, tells, tells_of_evictions};
 use super::machine::Machine;
 use super::process::StartError;
 use super::rights::{refusal, refused};
@@ -129,7 +129,11 @@ impl External {
             },
             what: why.to_string(),
         };
-        let untold = tells(&seen.itself, need.prefix).await.err();
+        let mut untold = tells(&seen.itself, need.prefix).await.err();
+        // Where it may be changed it is to tell of evictions, too: a fault may bring some about.
+        if untold.is_none() && self.allows_server_faults {
+            untold = tells_of_evictions(&seen.itself).await.err();
+        }
         let journal = match self.allows_server_faults && (changes || untold.is_some()) {
             true => Some(Journal::begin(whose(&place, url)).map_err(at_journal)?),
             false => None,
@@ -176,6 +180,34 @@ impl Outside {
         raise_open_file_limit(plan.connections() * plan.topology.nodes() * each)
             .map_err(StartError::OpenFiles)?;
         let hosts = &self.hosts[..self.hosts.len().min(plan.topology.nodes() as usize)];
+        let reached = self.reach(plan, prefix, hosts).await;
+        if reached.is_err() {
+            for host in hosts {
+                // What cannot be restored now stays written down.
+                let _ = host.settings.restore_all().await;
+            }
+        }
+        let (reach, stay) = reached?;
+        let silence = plan.faults.iter().map(|fault| match fault.how {
+            How::Server { fault, .. } => fault.silence(),
+            _ => Duration::ZERO,
+        });
+        let visit = Visit {
+            stay,
+            // A soak says itself how long nobody may be answered.
+            silence: silence.sum::<Duration>() + plan.longest_outage().unwrap_or_default(),
+            turn,
+        };
+        Ok(Servers::visiting(reach, visit))
+    }
+
+    /// How the servers are reached, which tell of their keys from now on, where they may be told to.
+    async fn reach(
+        &self,
+        plan: &Plan,
+        prefix: &str,
+        hosts: &[Host],
+    ) -> Result<(Reach, Arc<Stay>), StartError> {
         let (mut nodes, mut servers, mut untold) = (Vec::new(), Vec::new(), None);
         for host in hosts {
             let why = self.untold(host, prefix).await;
@@ -199,22 +231,12 @@ impl Outside {
             untold,
             servers,
         });
-        let silence = plan.faults.iter().map(|fault| match fault.how {
-            How::Server { fault, .. } => fault.silence(),
-            _ => Duration::ZERO,
-        });
-        let visit = Visit {
-            stay: Arc::clone(&stay),
-            // A soak says itself how long nobody may be answered.
-            silence: silence.sum::<Duration>() + plan.longest_outage().unwrap_or_default(),
-            turn,
-        };
         let reach = Reach {
             nodes,
             group: None,
-            stay: Some(stay),
+            stay: Some(Arc::clone(&stay)),
         };
-        Ok(Servers::visiting(reach, visit))
+        Ok((reach, stay))
     }
 
     /// Why a server tells nothing of its keys. Where that may be changed it is.
@@ -265,6 +287,8 @@ pub struct Unhealed {
     pub url: String,
     /// The settings, with what they were.
     pub settings: Vec<Was>,
+    /// What somebody else has changed since, and was left so.
+    pub theirs: Vec<String>,
 }
 
 /// All that is to be healed, as far as this user knows.
@@ -273,6 +297,7 @@ pub fn unhealed() -> Vec<Unhealed> {
         server: entry.journal.whose().server.clone(),
         url: entry.journal.whose().url.clone(),
         settings: entry.settings,
+        theirs: Vec::new(),
     });
     left.collect()
 }
@@ -306,10 +331,11 @@ async fn heal_one(entry: Entry, url: &RedisUrl, prefix: &str) -> Result<Unhealed
     };
     let settings = Settings::left(at, entry.settings, Some(entry.journal));
     let restored = settings.restore_all().await;
-    let settings = restored.map_err(|why| refused(&server, url, prefix, &why))?;
+    let restored = restored.map_err(|why| refused(&server, url, prefix, &why))?;
     Ok(Unhealed {
         server,
         url: named,
-        settings,
+        settings: restored,
+        theirs: settings.theirs(),
     })
 }

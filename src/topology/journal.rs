@@ -1,7 +1,7 @@
 //! What a fault changes on a user's own Redis is written down here before it is changed, so that it
 //! can be restored even when this process is killed. One file a server in the user's state folder
 //! (`XDG_STATE_HOME/oversold/heal`, by default `~/.local/state/oversold/heal`): a line that names the
-//! server, and one for each setting with its old value. There is never a password in it.
+//! server, and one for each setting with its old value and the one that it was set to. There is never a password in it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -17,6 +17,8 @@ pub struct Was {
     pub setting: String,
     /// What it was before.
     pub was: String,
+    /// What it was set to, as the server tells it, if that is known.
+    pub set: Option<String>,
 }
 
 /// What a line says of a setting.
@@ -25,6 +27,9 @@ struct Line {
     setting: String,
     /// Its old value; none when it was restored.
     was: Option<String>,
+    /// What it was set to; none while that is being done, and before that was written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    set: Option<String>,
 }
 
 /// Whose settings they are.
@@ -140,10 +145,14 @@ fn read(file: &mut File) -> io::Result<(Option<Whose>, Vec<Was>)> {
     let mut settings: Vec<Was> = Vec::new();
     // A line that is not whole was being written down, and what it says not yet changed.
     for line in lines.filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
-        let setting = line.setting;
-        match line.was {
-            Some(was) => settings.push(Was { setting, was }),
-            None => settings.retain(|was| was.setting != setting),
+        let Line { setting, was, set } = line;
+        let Some(was) = was else {
+            settings.retain(|was| was.setting != setting);
+            continue;
+        };
+        match settings.iter_mut().find(|was| was.setting == setting) {
+            Some(known) => known.set = set,
+            None => settings.push(Was { setting, was, set }),
         }
     }
     Ok((whose, settings))
@@ -190,11 +199,12 @@ impl Journal {
         &self.whose
     }
 
-    /// Adds a setting. It may be changed when this has returned.
+    /// Adds a setting, or what is known of it now. It may be changed when this has returned.
     pub(super) fn add(&self, was: &Was) -> io::Result<()> {
         let line = Line {
             setting: was.setting.clone(),
             was: Some(was.was.clone()),
+            set: was.set.clone(),
         };
         append(&self.file, &line)
     }
@@ -204,6 +214,7 @@ impl Journal {
         let line = Line {
             setting: setting.to_owned(),
             was: None,
+            set: None,
         };
         append(&self.file, &line)
     }
@@ -220,4 +231,38 @@ fn append(mut file: &File, line: &impl Serialize) -> io::Result<()> {
     let line = serde_json::to_string(line)? + "\n";
     file.write_all(line.as_bytes())?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is to be restored by some lines of a journal.
+    fn read_lines(lines: &[&str]) -> Vec<Was> {
+        let mut file = tempfile::tempfile().expect("a file");
+        let whose = r#"{"server":"a:1","url":"redis://a:1"}"#;
+        let text = [&[whose], lines].concat().join("\n");
+        file.write_all(text.as_bytes()).expect("written");
+        std::io::Seek::rewind(&mut file).expect("rewound");
+        read(&mut file).expect("read").1
+    }
+
+    fn was(set: Option<&str>) -> Was {
+        let set = set.map(str::to_owned);
+        let (setting, was) = ("maxmemory".to_owned(), "7".to_owned());
+        Was { setting, was, set }
+    }
+
+    #[test]
+    fn what_a_setting_was_first_is_to_be_restored_and_what_it_was_set_to_last_is_known() {
+        let first = r#"{"setting":"maxmemory","was":"7"}"#;
+        let set = r#"{"setting":"maxmemory","was":"7","set":"1"}"#;
+        let again = r#"{"setting":"maxmemory","was":"7","set":"2"}"#;
+        let restored = r#"{"setting":"maxmemory","was":null}"#;
+        assert_eq!(read_lines(&[first]), [was(None)]);
+        assert_eq!(read_lines(&[first, set]), [was(Some("1"))]);
+        assert_eq!(read_lines(&[first, set, first]), [was(None)]);
+        assert_eq!(read_lines(&[first, set, first, again]), [was(Some("2"))]);
+        assert_eq!(read_lines(&[first, set, restored]), []);
+    }
 }

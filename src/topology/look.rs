@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use tokio::net::TcpStream;
 
 use super::journal::{self, JournalError};
 use super::rights::{let_in, refused};
@@ -13,6 +14,8 @@ use crate::client::{Conn, Outcome, Patience, Place, RedisUrl, Server, key_events
 
 /// How long a look may take in all.
 const LOOK: Duration = Duration::from_secs(4);
+/// How long one of several addresses may take to be reached.
+const TRY: Duration = Duration::from_millis(1000);
 /// How long the server may take to tell that a key has expired.
 const TOLD: Duration = Duration::from_secs(1);
 /// Connections that a run has beside its workers'.
@@ -108,14 +111,40 @@ async fn look_now(url: &RedisUrl, need: Need<'_>) -> Result<Seen, ExternalError>
     })
 }
 
+/// Whether a server tells when it evicts a key, as far as it says (`A` is all of the events:
+/// <https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>).
+pub(super) async fn tells_of_evictions(server: &Server) -> Result<(), String> {
+    let conn = Conn::open(server.clone(), PATIENCE).await;
+    let conn = conn.map_err(|why| why.to_string())?;
+    let mut get = redis::cmd("CONFIG");
+    get.arg("GET").arg("notify-keyspace-events");
+    match conn.call::<Vec<String>>(&get).await {
+        Outcome::Done(told) if told.get(1).is_some_and(|told| !told.contains(['e', 'A'])) => {
+            Err("`notify-keyspace-events` is without `e` there".to_owned())
+        }
+        // Who may not ask may not evict either.
+        _ => Ok(()),
+    }
+}
+
 /// The address of a place. A Unix socket has none, and nobody needs it: no link stands before one.
 async fn address(place: &Place) -> Result<SocketAddr, String> {
     if place.socket().is_some() {
         return Ok(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
     }
     let found = tokio::net::lookup_host((place.host.as_str(), place.port)).await;
-    let mut found = found.map_err(|why| why.to_string())?;
-    found.next().ok_or_else(|| "no address".to_owned())
+    let found: Vec<SocketAddr> = found.map_err(|why| why.to_string())?.collect();
+    // A name may have several, at not all of which it listens: `localhost` is `::1`, too.
+    for address in &found {
+        let reached = tokio::time::timeout(TRY, TcpStream::connect(address)).await;
+        if matches!(reached, Ok(Ok(_))) {
+            return Ok(*address);
+        }
+    }
+    found
+        .first()
+        .copied()
+        .ok_or_else(|| "no address".to_owned())
 }
 
 /// Where the server is at present.

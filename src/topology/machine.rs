@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tokio::sync::Notify;
@@ -14,6 +15,10 @@ use super::settings::Settings;
 use super::wall_clock;
 use crate::client::Server;
 use crate::link::Link;
+
+/// How long a port may be taken that a process is to listen on again, and how often it is tried.
+const PORT: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// One server, with the link in front of it if it has one.
 #[derive(Debug)]
@@ -124,6 +129,12 @@ impl Machine {
         true
     }
 
+    /// The end of a process was seen: its number may be somebody else's by now.
+    pub(super) fn has_ended(&self, pid: Option<u32>) {
+        let mut life = self.life();
+        life.pid.take_if(|own| Some(*own) == pid);
+    }
+
     /// Whether its process was killed on purpose, and no other one raised since.
     pub fn is_doomed(&self) -> bool {
         self.life().meant.load(Ordering::Acquire)
@@ -138,7 +149,7 @@ impl Machine {
         if !with_data {
             recipe.forget_data().ok()?;
         }
-        let process = Process::by(recipe, options).await.ok()?;
+        let process = again(&recipe, options).await?;
         let mut life = self.life();
         // Nobody is there any more who would end it: dropped, and so ended.
         if self.over.load(Ordering::Acquire) {
@@ -184,5 +195,20 @@ impl Machine {
         let recipe = self.recipe.upgrade();
         let recipe = recipe.ok_or_else(|| std::io::Error::other("it has ended"))?;
         wall_clock::jump(recipe.folder.path(), by_ns)
+    }
+}
+
+/// Starts a process again. Its port may be somebody else's for a moment: that of a connection which
+/// went out from there.
+async fn again(recipe: &Arc<Recipe>, options: &[&str]) -> Option<Process> {
+    let began = Instant::now();
+    loop {
+        match Process::by(Arc::clone(recipe), options).await {
+            Ok(process) => return Some(process),
+            Err(why) if why.is_a_taken_port() && began.elapsed() < PORT => {
+                tokio::time::sleep(LOOK).await;
+            }
+            Err(_) => return None,
+        }
     }
 }

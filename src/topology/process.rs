@@ -90,6 +90,13 @@ pub enum StartError {
     WallClock(String),
 }
 
+impl StartError {
+    /// Whether somebody else listens on its port, or has a connection from there.
+    pub(super) fn is_a_taken_port(&self) -> bool {
+        matches!(self, StartError::Ended(_, log) if log.contains("Address already in use"))
+    }
+}
+
 /// Where a server is looked for, in order.
 pub fn looked_for(flag: Option<&Path>) -> Vec<PathBuf> {
     let named = flag.map(Path::to_owned);
@@ -186,9 +193,7 @@ impl Process {
         for _ in 0..PORTS {
             match Process::try_start(binary, job).await {
                 // Somebody else took the port between the look and the start.
-                Err(StartError::Ended(path, log)) if log.contains("Address already in use") => {
-                    last = Some(StartError::Ended(path, log));
-                }
+                Err(why) if why.is_a_taken_port() => last = Some(why),
                 other => return other,
             }
         }

@@ -70,15 +70,32 @@ pub(super) async fn refusal(server: &Server, command: &[&str]) -> Option<String>
         Outcome::Done(_) => None,
         Outcome::Unknown(why) => Some(why),
         Outcome::Refused(why) => {
-            let unknown = why.to_lowercase().contains("unknown command");
-            (unknown || missing(&why, "").is_some()).then_some(why)
+            let never = is_never_done(&why);
+            (never || missing(&why, "").is_some()).then_some(why)
         }
     }
 }
 
+/// Whether a server does not know a command, or lets nobody use it (`enable-debug-command`).
+fn is_never_done(why: &str) -> bool {
+    let why = why.to_lowercase();
+    why.contains("unknown command") || why.contains("command not allowed")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::missing;
+    use super::{is_never_done, missing};
+
+    #[test]
+    fn a_command_that_nobody_may_use_is_refused() {
+        let debug = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \
+                     \"local\", you can run it from a local connection";
+        assert!(is_never_done(debug));
+        assert!(is_never_done("ERR unknown command 'DEBUG'"));
+        assert!(!is_never_done(
+            "ERR value is not an integer or out of range"
+        ));
+    }
 
     #[test]
     fn a_missing_permission_is_named_as_it_is_granted() {

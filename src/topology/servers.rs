@@ -34,12 +34,15 @@ pub struct Servers {
 pub(super) struct Running {
     pub(super) process: Process,
     pub(super) machine: Arc<Machine>,
+    /// Its number, which the process itself does not know any more when it has ended.
+    pid: Option<u32>,
     ended: bool,
 }
 
 impl Running {
     pub(super) fn new(process: Process, machine: Arc<Machine>) -> Running {
         Running {
+            pid: process.pid(),
             process,
             machine,
             ended: false,
@@ -54,11 +57,13 @@ impl Running {
                 biased;
                 how = self.process.died(), if !self.ended => {
                     self.ended = true;
+                    self.machine.has_ended(self.pid);
                     if !self.process.is_meant_to_end() {
                         return how;
                     }
                 }
                 next = self.machine.raised() => {
+                    self.pid = next.pid();
                     self.process = next;
                     self.ended = false;
                 }
@@ -277,7 +282,8 @@ impl Servers {
         let Some(visit) = self.visit else {
             return Vec::new();
         };
-        let mut left = visit.stay.clear().await;
+        // First of all what concerns everybody there: to remove keys may take long.
+        let mut left = Vec::new();
         for node in &self.reach.nodes {
             if let Err(why) = node.settings.restore_all().await {
                 left.push(format!(
@@ -285,7 +291,10 @@ impl Servers {
                     node.itself()
                 ));
             }
+            let theirs = node.settings.theirs().into_iter();
+            left.extend(theirs.map(|what| format!("{}: {what}", node.itself())));
         }
+        left.extend(visit.stay.clear().await);
         drop(visit.turn);
         left
     }

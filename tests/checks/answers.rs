@@ -3,7 +3,7 @@
 
 use oversold::check::{Cause, Property, Role};
 use oversold::history::event::Release;
-use oversold::scenario::{Mistake, Reply, Topology};
+use oversold::scenario::{Acknowledged, Mistake, Reply, Topology};
 
 use crate::history::{
     A, B, History, assert_clean, assert_found, assert_not_found, sale_under, the_one,
@@ -68,6 +68,16 @@ fn a_grant_that_the_server_refused_is_false() {
 }
 
 #[test]
+fn a_fencing_token_that_the_server_did_not_draw_is_false() {
+    let told = |said| {
+        let asked = linked("fenced").at(1.0).asks(A);
+        asked.at(1.02).server_says_a_number(A, Acquire, 1.01, true, Some(said)).at(1.03).granted_with(A, 7)
+    };
+    not_found(told(7));
+    found(told(8), "the fencing token 7, and the server had said 8");
+}
+
+#[test]
 fn a_grant_that_an_earlier_question_was_answered_by_is_false() {
     let told = linked("token-lua")
         .at(0.5).asks(A).at(0.6).hears_nothing(A)
@@ -96,6 +106,13 @@ fn a_refusal_is_not_false_for_what_an_earlier_question_was_answered_by() {
 fn an_error_after_the_server_granted_it_is_false() {
     found(asked(linked("token-lua"), true).acquire_fails(A).gives_up(A), "told of an error");
     not_found(asked(linked("token-lua"), false).acquire_fails(A).gives_up(A));
+}
+
+#[test]
+fn an_error_is_not_false_where_replicas_have_not_acknowledged_the_grant() {
+    let mut told = asked(linked("token-lua"), true).acquire_fails(A).gives_up(A);
+    told.plan.lock.acknowledged = Some(Acknowledged { replicas: 1, bound_ns: 20_000_000 });
+    not_found(told);
 }
 
 #[test]
@@ -162,6 +179,69 @@ fn a_renewal_that_is_asked_in_another_way_is_not_held_against_the_locks_own() {
     let mut told = renewed(false).renewed(A);
     told.plan.lock.mistake = Some(Mistake::RenewBlindly);
     not_found(told);
+}
+
+// ---- an answer that came too late
+
+/// A has asked twice when a black hole lifts at 2 s, and both questions come to the server then.
+fn late(first: bool, second: bool) -> History {
+    linked("token-lua")
+        .at(0.5).asks(A).at(0.8).hears_nothing(A)
+        .at(1.9).asks(A)
+        .at(2.01).server_says(A, Acquire, 2.0, first)
+        .at(2.02).server_says(A, Acquire, 2.0, second)
+}
+
+#[test]
+fn what_is_said_when_a_black_hole_lifts_may_be_meant_for_the_question_before() {
+    not_found(late(true, false).at(2.03).denied(A).gives_up(A));
+    not_found(late(false, true).at(2.03).granted(A));
+    // An error may have come from nobody.
+    not_found(late(true, false).at(2.03).acquire_fails(A).at(2.04).asks(A)
+        .at(2.05).server_says(A, Acquire, 2.04, true).at(2.06).denied(A));
+}
+
+#[test]
+fn who_was_answered_since_is_judged_again() {
+    let told = late(true, false).at(2.03).denied(A).at(2.1).asks(A)
+        .at(2.12).server_says(A, Acquire, 2.11, true).at(2.13).denied(A);
+    found(told.gives_up(A), "another has the lock");
+}
+
+#[test]
+fn the_next_operation_of_a_worker_hears_late_answers_too() {
+    let next = |first: bool| {
+        let next = A.next();
+        linked("token-lua")
+            .at(0.5).asks(A).at(0.8).hears_nothing(A).gives_up(A)
+            .at(1.9).asks(next).at(2.01).server_says(next, Acquire, 2.0, first)
+            .at(2.02).server_says(next, Acquire, 2.0, false).at(2.03).denied(next).gives_up(next)
+    };
+    not_found(next(true));
+    not_found(next(false));
+}
+
+#[test]
+fn a_late_answer_to_one_question_says_nothing_of_another() {
+    let told = late(true, true).at(2.03).granted(A);
+    let told = told.at(3.0).asks_to_release(A).at(3.02).server_says(A, Released, 3.01, false);
+    found(told.at(3.03).release_answered(A, Release::Removed), "had not removed it");
+}
+
+#[test]
+fn a_renewal_that_was_not_answered_makes_the_next_one_unsure() {
+    let told = |again: bool| {
+        let told = held("token-lua-watchdog").at(2.7).asks_to_renew(A).at(3.0).renewal_fails(A);
+        let told = told.at(3.1).asks_to_renew(A).at(3.2).server_says(A, Renewal, 3.15, false);
+        let told = told.at(3.3).renewed(A);
+        match again {
+            true => told.at(4.7).asks_to_renew(A).at(4.8)
+                .server_says(A, Renewal, 4.75, false).at(4.9).renewed(A),
+            false => told,
+        }
+    };
+    not_found(told(false));
+    found(told(true), "had not extended it");
 }
 
 // ---- who is heard

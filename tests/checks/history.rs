@@ -12,7 +12,7 @@ use oversold::plan::{Overrides, Plan};
 use oversold::scenario::{Reply, Scenario, Vocabulary, Workload};
 use oversold::store::Ledger;
 
-/// An operation: its number is its instance's and worker's too.
+/// An operation: the last two digits of its number are its instance's and worker's too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Op {
     pub number: OpId,
@@ -32,8 +32,14 @@ impl Op {
         Op { key, ..self }
     }
 
+    /// The next operation of the same worker.
+    pub fn next(self) -> Op {
+        let number = self.number + 100;
+        Op { number, ..self }
+    }
+
     pub fn instance(self) -> u32 {
-        self.number as u32
+        (self.number % 100) as u32
     }
 }
 
@@ -199,6 +205,17 @@ impl History {
             fence: None,
         };
         self.answered(op, granted)
+    }
+
+    /// It is granted the lock with a fencing token, and enters its section.
+    pub fn granted_with(self, op: Op, fence: i64) -> History {
+        let granted = Kind::Granted {
+            op: op.number,
+            ttl_ns: Some((TTL * 1e9) as u64),
+            locked: true,
+            fence: Some(fence),
+        };
+        self.answered(op, granted).enters(op)
     }
 
     /// It takes no lock, and enters its section.

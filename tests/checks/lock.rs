@@ -332,6 +332,14 @@ fn a_key_that_is_kept_alive_after_the_end_has_a_watchdog_that_outlives_everythin
     };
     assert_found(&told(5), Property::OrphanKey, Cause::Mistake);
     assert!(told(5).findings[0].summary.contains("extended 5 times"), "{:?}", told(5));
+    // It need not have lived to the last look.
+    let gone = sale_under("token-lua-watchdog")
+        .at(0.0).granted(A)
+        .at(1.0).releases_and_hears(A, Release::Failed("OOM".to_owned()))
+        .at(9.0).key_is_left_and_rises(0, Some(0.0), 2)
+        .judged();
+    assert_found(&gone, Property::OrphanKey, Cause::Mistake);
+    assert!(gone.findings[0].summary.contains("extended 2 times"), "{gone:?}");
     // One that was on its way when everybody stopped is none.
     assert!(!told(1).findings[0].summary.contains("extended"), "{:?}", told(1));
 }
