@@ -618,6 +618,26 @@ fn of_two_faults_that_change_one_setting_the_last_one_restores_it() {
 }
 
 #[test]
+fn what_somebody_else_has_set_between_two_faults_is_what_it_was() {
+    let redis = Redis::start(&[]);
+    let point = "at = { point = \"in-section\", nth = 5 }";
+    let first = refused_for(3).replace(point, "at = { time = \"300ms\" }");
+    let second = "[[fault]]\nkind = \"refuse-writes\"\nat = { time = \"1500ms\" }\nfor = \"4s\"\n";
+    interrupted(&redis, &(first + second), |running| {
+        running.until_history_tells("fault_landed");
+        redis.ask::<()>(&format!("CONFIG SET {SETTING} 7"));
+        let began = Instant::now();
+        while redis.setting(SETTING) != "1000" {
+            assert!(
+                began.elapsed() < FOREVER,
+                "the second fault does not strike"
+            );
+        }
+    });
+    assert_eq!(redis.setting(SETTING), "7");
+}
+
+#[test]
 fn a_server_that_takes_itself_for_a_replica_follows_nobody() {
     let redis = Redis::start(&[]);
     let read_only = refused_for(1).replace("refuse-writes", "read-only");

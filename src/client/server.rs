@@ -296,3 +296,18 @@ impl Server {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_listens_to_a_server_that_says_nothing_is_told_so() {
+        let silent = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let server = Server::from(silent.local_addr().expect("an address"));
+        let began = std::time::Instant::now();
+        let heard = super::super::key_events(&server).await;
+        assert!(heard.is_err_and(|why| why.is_timeout()));
+        assert!(began.elapsed() < LISTEN * 2);
+    }
+}

@@ -151,7 +151,7 @@ fn read(file: &mut File) -> io::Result<(Option<Whose>, Vec<Was>)> {
             continue;
         };
         match settings.iter_mut().find(|was| was.setting == setting) {
-            Some(known) => known.set = set,
+            Some(known) => (known.was, known.set) = (was, set),
             None => settings.push(Was { setting, was, set }),
         }
     }

@@ -94,21 +94,24 @@ impl Settings {
         }
     }
 
-    /// Notes what a setting was, if it was not changed before: true if so. What it is now is not known
-    /// until it was set.
-    fn note(&self, setting: &str, was: String) -> Result<bool, String> {
+    /// Notes what a setting is, if it was not changed before: true if so. If somebody else has set it
+    /// since, that is what it was. What it will be is not known until it was set.
+    fn note(&self, setting: &str, now: String) -> Result<bool, String> {
         let mut changed = self.changed();
         let mut known = changed.settings.iter_mut();
         let known = known.rfind(|was| was.setting == setting);
         let first = known.is_none();
         let was = match known {
             Some(known) => {
+                if known.set.is_some() && !known.is_ours(&now) {
+                    known.was = now;
+                }
                 known.set = None;
                 known.clone()
             }
             None => Was {
                 setting: setting.to_owned(),
-                was,
+                was: now,
                 set: None,
             },
         };
