@@ -1,5 +1,6 @@
 //! What oversold claims of its speed, measured in one run and printed as ratios: `make bench`. A
-//! ratio holds on any machine; the rates beside it are this one's.
+//! ratio holds on any machine; the rates beside it are this one's. Parts alone: `cargo bench --bench
+//! figures -- checker cycles history link`, or some of these.
 
 mod common;
 
@@ -32,13 +33,32 @@ const COMPARE_AND_DELETE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then 
 /// How often what two processes do is measured, one after the other, in turn.
 const PAIRS: usize = 5;
 
+/// Whether a part is to be measured: all of them are, unless words on the command line name some.
+fn wanted(part: &str) -> bool {
+    let mut named = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .peekable();
+    named.peek().is_none() || named.any(|word| word == part)
+}
+
 fn main() -> Result<(), Failed> {
-    checker()?;
-    stored()?;
-    let server = Redis::start()?;
-    cycles(&server)?;
-    history(&server)?;
-    drop(server);
+    if wanted("checker") {
+        checker()?;
+        stored()?;
+    }
+    if wanted("cycles") || wanted("history") {
+        let server = Redis::start()?;
+        if wanted("cycles") {
+            cycles(&server)?;
+        }
+        if wanted("history") {
+            history(&server)?;
+        }
+    }
+    if !wanted("link") {
+        return Ok(());
+    }
     let cores = std::thread::available_parallelism()?.get();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads((cores - 1).max(1)) // as the program
@@ -77,6 +97,7 @@ fn judged(plan: &Plan, events: usize) -> Duration {
 
 fn checker() -> Result<(), Failed> {
     let plan = common::plan()?;
+    let _ = judged(&plan, 100_000); // to warm up
     let mut first = None;
     let mut resident = None;
     for events in [100_000, 1_000_000, 10_000_000] {

@@ -1,6 +1,6 @@
 //! `false-answer`: what a lock tells its caller is what the server had said. Where a link stands in
 //! front of each server the history has the server's own answers: a grant and its fencing token, a
-//! refusal, a release, a longer lease and a hold count are held against them. Without links there is
+//! refusal, a release, a longer lease, its length and a hold count are held against them. Without links there is
 //! nothing to hold them against here; what follows from a false answer is found by the other checks.
 //!
 //! Answers on one connection come in the order of their questions. While a question has not been
@@ -9,12 +9,13 @@
 //! nothing of that kind is judged until the answer has come, or a later question was answered itself.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::finding::{Cause, Finding, Findings, Property, Role};
 use super::operation::Operation;
 use super::scene::Scene;
 use super::{Check, Entry};
-use crate::clock::Time;
+use crate::clock::{Time, nanos};
 use crate::history::OpId;
 use crate::history::event::{Event, Kind, Release};
 use crate::lock;
@@ -27,6 +28,9 @@ pub(super) const ENTRY: Entry = Entry {
     make: |plan| Box::new(Answers::new(plan)),
 };
 
+/// In nanoseconds.
+const MILLISECOND: u64 = 1_000_000;
+
 struct Answers {
     /// Whether there are links to hear by.
     linked: bool,
@@ -37,6 +41,8 @@ struct Answers {
     /// Whether a grant counts only when replicas have acknowledged it: without that the attempt has
     /// failed, whatever the server had said, and the lock has given it back.
     acknowledged: bool,
+    /// How long a renewal makes the lease.
+    ttl_ns: u64,
     /// Whether renewals are asked for in another way than the lock's own.
     renews_otherwise: bool,
     /// Whether anything was heard: an older history has no such answers.
@@ -66,6 +72,8 @@ struct Exchange {
     done: u32,
     /// The last number that was an answer.
     number: Option<i64>,
+    /// The shortest lease that any of them was asked for, where the request says that.
+    lease_ns: Option<u64>,
 }
 
 impl Answers {
@@ -81,6 +89,7 @@ impl Answers {
                 false => plan.topology.nodes() / 2 + 1,
             },
             acknowledged: plan.lock.acknowledged.is_some(),
+            ttl_ns: nanos(plan.ttl()),
             renews_otherwise: plan.lock.mistake == Some(Mistake::RenewBlindly),
             heard: false,
             workers: HashMap::new(),
@@ -101,13 +110,14 @@ impl Check for Answers {
                 asked_ns,
                 done,
                 number,
+                lease_ns,
                 ..
             } => {
                 self.heard = true;
                 let alone = self.alone;
                 if let Some(said) = self.workers.get_mut(worker) {
                     let exchange = said.to(*to);
-                    if !exchange.answered(*asked_ns, *done, *number) && alone {
+                    if !exchange.answered(*asked_ns, *done, *number, *lease_ns) && alone {
                         exchange.open = exchange.open.saturating_sub(1);
                     }
                 }
@@ -213,6 +223,9 @@ impl Answers {
                     "was told the fencing token {fence}, and the server had said {number}"
                 ))
             }
+            Kind::Granted {
+                ttl_ns: Some(told), ..
+            } if said.acquire.is_shorter_than(*told) => Some(said.acquire.too_short(*told)),
             Kind::Denied { .. } if alone && done(&said.acquire) => {
                 Some("was told that another has the lock, and the server had granted it".to_owned())
             }
@@ -222,6 +235,9 @@ impl Answers {
             Kind::Renewed { .. } if !done(&said.renewal) && !self.renews_otherwise => Some(
                 "was told that its lease is longer, and the server had not extended it".to_owned(),
             ),
+            Kind::Renewed { .. } if said.renewal.is_shorter_than(self.ttl_ns) => {
+                Some(said.renewal.too_short(self.ttl_ns))
+            }
             Kind::LeaseLost { .. } if said.renewal.asked.is_some() && done(&said.renewal) => {
                 Some("was told that its lease is lost, and the server had extended it".to_owned())
             }
@@ -322,13 +338,33 @@ impl Exchange {
 
     /// An answer, if it may be to this question: one to an earlier one may come late. False if it is
     /// that.
-    fn answered(&mut self, to: Time, done: bool, number: Option<i64>) -> bool {
+    fn answered(
+        &mut self,
+        to: Time,
+        done: bool,
+        number: Option<i64>,
+        lease_ns: Option<u64>,
+    ) -> bool {
         let to_this = self.asked.is_some_and(|asked| asked <= to);
         if to_this {
             self.done += u32::from(done);
             self.number = number;
+            let shortest = self.lease_ns.into_iter().chain(lease_ns).min();
+            self.lease_ns = shortest;
         }
         to_this
+    }
+
+    /// Whether the server was asked for a shorter lease than its caller was told. (A server counts
+    /// whole milliseconds.)
+    fn is_shorter_than(&self, told_ns: u64) -> bool {
+        (self.lease_ns).is_some_and(|asked| asked.saturating_add(MILLISECOND) <= told_ns)
+    }
+
+    fn too_short(&self, told_ns: u64) -> String {
+        let asked = Duration::from_nanos(self.lease_ns.unwrap_or_default());
+        let told = Duration::from_nanos(told_ns);
+        format!("was told a lease of {told:?}, and the server had been asked for {asked:?}")
     }
 
     fn is_told(&mut self, settles: Settles) {

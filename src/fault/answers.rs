@@ -30,14 +30,14 @@ pub(super) fn on_next(
 ) {
     let wire = lock::find(&faults.lock).and_then(|entry| entry.wire);
     // What asks nobody gets no answer.
-    let Some((request, answer)) = wire.map(|wire| wire.of(which)) else {
+    let Some(exchange) = wire.map(|wire| wire.of(which)) else {
         return faults.ended(fault);
     };
     let rule = Rule::new(action).about(Filter {
         who: Some(Who::Client),
         worker: Some(worker),
-        command: Some(request.command()),
-        answer: Some(answer),
+        command: Some(exchange.request.command()),
+        answer: Some(exchange.done),
         ..Filter::default()
     });
     let awaited = Awaited {

@@ -248,6 +248,9 @@ pub enum Kind {
         /// The number that was the answer, if it was one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         number: Option<i64>,
+        /// For how long it was asked for, where the request says that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lease_ns: Option<u64>,
     },
     /// A replica became the primary. (Only where there are replicas; older readers of the format
     /// do not know it.)

@@ -2,8 +2,8 @@
 //! any pieces (<https://redis.io/docs/latest/develop/reference/protocol-spec/>). Nothing is copied:
 //! a frame knows where its words lie, and who wants one hands the bytes in again.
 
-/// How many words of a message are located: `HELLO 3 AUTH user password SETNAME name` has so many.
-pub(super) const WORDS: usize = 7;
+/// How many words of a message are located: a script of three keys has its second argument last.
+pub(super) const WORDS: usize = 8;
 /// How deep answers may be nested; a server nests them ten deep at most.
 const DEPTH: usize = 256;
 /// The length of a word that ends with its line.

@@ -22,7 +22,7 @@ use tokio::task::{JoinHandle, JoinSet};
 pub use cut::{Cut, cut};
 pub use rule::{Action, Answer, Chance, Command, Filter, Refusal, Rule, Ways, Who, Window};
 pub use rules::Guard;
-pub use watch::{Heard, Watch};
+pub use watch::{Heard, Request, Watch};
 
 use rules::Rules;
 

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::frame::Words;
 use super::rule::{Action, Answer, Command, Peer, key};
@@ -13,14 +14,25 @@ use crate::clock::{Clock, Time};
 
 /// Requests of workers about some keys, whose answers are told.
 pub struct Watch {
-    /// The requests, each with the answer that says: done.
-    pub requests: Vec<(Command, Answer)>,
+    /// The requests.
+    pub requests: Vec<Request>,
     /// The keys, each with its number.
     pub keys: HashMap<String, u32>,
     /// By which it is told when a request was sent.
     pub clock: Clock,
     /// Is told each answer.
     pub tell: Box<dyn Fn(Heard) + Send + Sync>,
+}
+
+/// A request whose answers are told.
+#[derive(Debug)]
+pub struct Request {
+    /// Which one.
+    pub command: Command,
+    /// The answer that says: done.
+    pub done: Answer,
+    /// Which of its words says for how long, in milliseconds.
+    pub lease: Option<usize>,
 }
 
 /// What a server answered.
@@ -38,6 +50,8 @@ pub struct Heard {
     pub done: bool,
     /// The number that it is, if it is one.
     pub number: Option<i64>,
+    /// For how long it was asked for.
+    pub lease: Option<Duration>,
 }
 
 impl fmt::Debug for Watch {
@@ -56,6 +70,7 @@ pub(super) struct Watched {
     request: usize,
     key: u32,
     asked: Time,
+    lease: Option<Duration>,
 }
 
 impl Watch {
@@ -63,18 +78,20 @@ impl Watch {
     pub(super) fn sees(&self, peer: &Peer, words: &Words<'_>) -> Option<Watched> {
         let worker = peer.worker?;
         let mut requests = self.requests.iter();
-        let request = requests.position(|(command, _)| command.fits(words))?;
+        let request = requests.position(|one| one.command.fits(words))?;
+        let lease = || str::from_utf8(words.get(self.requests[request].lease?)?).ok();
         let name = str::from_utf8(key(words)?).ok()?;
         Some(Watched {
             worker,
             request,
             key: *self.keys.get(name)?,
             asked: self.clock.now(),
+            lease: lease().and_then(|word| Some(Duration::from_millis(word.parse().ok()?))),
         })
     }
 
     fn hears(&self, watched: Watched, kind: u8, words: &Words<'_>) {
-        let (_, answer) = &self.requests[watched.request];
+        let answer = self.requests[watched.request].done;
         let number = || str::from_utf8(words.get(0)?).ok()?.parse().ok();
         (self.tell)(Heard {
             worker: watched.worker,
@@ -83,6 +100,7 @@ impl Watch {
             asked: watched.asked,
             done: answer.fits(kind, words),
             number: (kind == b':').then(number).flatten(),
+            lease: watched.lease,
         });
     }
 }

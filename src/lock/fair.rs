@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use super::wire::{Request, Wire};
+use super::wire::{Exchange, Request, Wire};
 use super::{
     Acquire, Boxed, COMPARE_AND_EXTEND, Call, Entry, Lease, Lock, Renewal, WakeUp, Wakes, Watchdog,
     compare_and_extend, milliseconds, released,
@@ -118,8 +118,9 @@ pub(super) const ENTRY: Entry = Entry {
     queues: true,
     wakes: Some(Wakes::ByPop),
     wire: Some(Wire {
-        acquire: (Request::Script(ACQUIRE), Answer::Word("-1")),
-        release: (Request::Script(RELEASE), Answer::Positive),
+        // EVALSHA sha 3 key key key token milliseconds
+        acquire: Exchange::new(Request::Script(ACQUIRE), Answer::Word("-1")).with_lease(7),
+        release: Exchange::new(Request::Script(RELEASE), Answer::Positive),
         ..Wire::TOKEN
     }),
     ..Entry::lock("fair", |ttl| {

@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use super::fair::beside;
-use super::wire::{Request, Wire};
+use super::wire::{Exchange, Request, Wire};
 use super::{
     Acquire, Boxed, COMPARE_AND_DELETE, COMPARE_AND_EXTEND, Call, Entry, Lease, Lock, Renewal,
     Watchdog, compare_and_delete, compare_and_extend, milliseconds,
@@ -35,7 +35,8 @@ pub(super) const ENTRY: Entry = Entry {
     about: "token-lua-watchdog with a fencing token, for the store's guard `fence`",
     renews: true,
     wire: Some(Wire {
-        acquire: (Request::Script(ACQUIRE), Answer::Positive),
+        // EVALSHA sha 2 key key token milliseconds
+        acquire: Exchange::new(Request::Script(ACQUIRE), Answer::Positive).with_lease(6),
         ..Wire::TOKEN
     }),
     ..Entry::lock("fenced", |ttl| {

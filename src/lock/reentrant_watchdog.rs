@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use super::wire::{Request, Wire};
+use super::wire::{Exchange, Request, Wire};
 use super::{
     Acquire, Boxed, Call, Entry, Lease, Lock, Renewal, WakeUp, Wakes, Watchdog, milliseconds,
 };
@@ -60,9 +60,10 @@ pub(super) const ENTRY: Entry = Entry {
     renews: true,
     wakes: Some(Wakes::ByMessage),
     wire: Some(Wire {
-        acquire: (Request::Script(ACQUIRE), Answer::Word("-1")),
-        renewal: (Request::Script(EXTEND), Answer::Positive),
-        release: (Request::Script(RELEASE), Answer::Word("0")),
+        // EVALSHA sha 2 key channel milliseconds owner
+        acquire: Exchange::new(Request::Script(ACQUIRE), Answer::Word("-1")).with_lease(5),
+        renewal: Exchange::new(Request::Script(EXTEND), Answer::Positive).with_lease(5),
+        release: Exchange::new(Request::Script(RELEASE), Answer::Word("0")),
     }),
     ..Entry::lock("reentrant-watchdog", |ttl| {
         Box::new(ReentrantWatchdog {

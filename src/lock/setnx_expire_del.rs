@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::wire::{self, Request, Wire};
+use super::wire::{self, Exchange, Request, Wire};
 use super::{Acquire, Boxed, Call, Entry, Lease, Lock, del, milliseconds};
 use crate::client::Outcome;
 use crate::history::event::Release;
@@ -17,7 +17,8 @@ use crate::scenario::Point;
 pub(super) const ENTRY: Entry = Entry {
     about: "SETNX, then PEXPIRE, then DEL: the lock of the 137-of-100 incident",
     wire: Some(Wire {
-        acquire: (Request::Command("SETNX"), Answer::Positive),
+        // Its lease is another command's.
+        acquire: Exchange::new(Request::Command("SETNX"), Answer::Positive),
         release: wire::DEL,
         ..Wire::TOKEN
     }),

@@ -15,8 +15,34 @@ pub enum Request {
     Script(&'static str),
 }
 
-/// A request, and the answer to it that says: done.
-pub type Exchange = (Request, Answer);
+/// A request, and the answer to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Exchange {
+    /// What is asked.
+    pub request: Request,
+    /// The answer that says: done.
+    pub done: Answer,
+    /// Which of its words says how long the lease is, in milliseconds.
+    pub lease: Option<usize>,
+}
+
+impl Exchange {
+    pub(super) const fn new(request: Request, done: Answer) -> Exchange {
+        Exchange {
+            request,
+            done,
+            lease: None,
+        }
+    }
+
+    /// The same one, in which that word says how long the lease is.
+    pub(super) const fn with_lease(self, word: usize) -> Exchange {
+        Exchange {
+            lease: Some(word),
+            ..self
+        }
+    }
+}
 
 /// The exchanges of a lock that change whose it is.
 #[derive(Debug, Clone, Copy)]
@@ -29,17 +55,19 @@ pub struct Wire {
     pub release: Exchange,
 }
 
-/// `SET NX`.
-pub(super) const SET: Exchange = (Request::Command("SET"), Answer::Word("OK"));
+/// `SET key token NX PX milliseconds`.
+pub(super) const SET: Exchange =
+    Exchange::new(Request::Command("SET"), Answer::Word("OK")).with_lease(5);
 /// `DEL`, and there was one.
-pub(super) const DEL: Exchange = (Request::Command("DEL"), Answer::Positive);
+pub(super) const DEL: Exchange = Exchange::new(Request::Command("DEL"), Answer::Positive);
 
 impl Wire {
     /// `SET NX`, and scripts that compare the token.
     pub(super) const TOKEN: Wire = Wire {
         acquire: SET,
-        renewal: (Request::Script(COMPARE_AND_EXTEND), Answer::Positive),
-        release: (Request::Script(COMPARE_AND_DELETE), Answer::Positive),
+        // EVALSHA sha 1 key token milliseconds
+        renewal: Exchange::new(Request::Script(COMPARE_AND_EXTEND), Answer::Positive).with_lease(5),
+        release: Exchange::new(Request::Script(COMPARE_AND_DELETE), Answer::Positive),
     };
 
     /// The exchange whose answer that is.

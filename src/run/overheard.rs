@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use super::instance::Shared;
+use crate::clock::nanos;
 use crate::history::event::Kind;
-use crate::link::Watch;
+use crate::link::{Request, Watch};
 use crate::lock;
 use crate::scenario::Reply;
 use crate::topology::Reach;
@@ -18,13 +19,17 @@ pub(super) fn overhear(shared: &Arc<Shared>, reach: &Reach) {
     };
     for link in reach.nodes.iter().filter_map(|node| node.link.as_ref()) {
         let requests = Reply::ALL.map(|reply| {
-            let (request, answer) = wire.of(reply);
-            (request.command(), answer)
+            let exchange = wire.of(reply);
+            Request {
+                command: exchange.request.command(),
+                done: exchange.done,
+                lease: exchange.lease,
+            }
         });
         let keys = shared.keys.iter().cloned().zip(0u32..).collect();
         let recorder = shared.recorder.clone();
         link.watch(Watch {
-            requests: requests.to_vec(),
+            requests: requests.into(),
             keys,
             clock: recorder.clock(),
             tell: Box::new(move |heard| {
@@ -35,6 +40,7 @@ pub(super) fn overhear(shared: &Arc<Shared>, reach: &Reach) {
                     asked_ns: heard.asked,
                     done: heard.done,
                     number: heard.number,
+                    lease_ns: heard.lease.map(nanos),
                 });
             }),
         });

@@ -78,6 +78,25 @@ fn a_fencing_token_that_the_server_did_not_draw_is_false() {
 }
 
 #[test]
+fn a_lease_that_the_server_was_not_asked_for_is_false() {
+    let ttl = linked("token-lua-watchdog").plan.ttl().as_secs_f64();
+    let granted = |lease| {
+        let asked = linked("token-lua-watchdog").at(1.0).asks(A);
+        asked.at(1.02).server_leases(A, Acquire, 1.01, lease).at(1.03).granted(A)
+    };
+    not_found(granted(ttl));
+    // Told less, as a lock on a majority is by its clocks' drift, it is on the safe side.
+    not_found(granted(ttl + 1.0));
+    found(granted(ttl / 2.0), "had been asked for");
+    let renewed = |lease| {
+        let asked = granted(ttl).at(2.7).asks_to_renew(A);
+        asked.at(2.72).server_leases(A, Renewal, 2.71, lease).at(2.73).renewed(A)
+    };
+    not_found(renewed(ttl));
+    found(renewed(ttl / 1000.0), "had been asked for");
+}
+
+#[test]
 fn a_grant_that_an_earlier_question_was_answered_by_is_false() {
     let told = linked("token-lua")
         .at(0.5).asks(A).at(0.6).hears_nothing(A)

@@ -462,6 +462,21 @@ impl History {
         done: bool,
         number: Option<i64>,
     ) -> History {
+        self.server_answers(op, to, asked, (done, number, None))
+    }
+
+    /// The same, of a request for a lease of so many seconds.
+    pub fn server_leases(self, op: Op, to: Reply, asked: f64, lease: f64) -> History {
+        self.server_answers(op, to, asked, (true, None, Some(lease)))
+    }
+
+    fn server_answers(
+        self,
+        op: Op,
+        to: Reply,
+        asked: f64,
+        (done, number, lease): (bool, Option<i64>, Option<f64>),
+    ) -> History {
         self.record(Kind::Answered {
             worker: op.instance(),
             key: op.key,
@@ -469,6 +484,7 @@ impl History {
             asked_ns: Time((asked * 1e9).round() as u64),
             done,
             number,
+            lease_ns: lease.map(|lease| (lease * 1e9).round() as u64),
         })
     }
 
