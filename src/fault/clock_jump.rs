@@ -15,6 +15,10 @@ pub(super) const ENTRY: Entry = Entry {
     about: "a server's wall clock jumps (`by = \"40s\"`, or back: `by = \"-40s\"`)",
 };
 
+/// How long a server may take to see that its clock has jumped, and how often it is asked.
+const SEEN: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(1);
+
 /// What a jump did.
 pub(super) struct Jumped {
     /// By how much, as measured.
@@ -55,7 +59,7 @@ async fn moved(blow: &Blow, conn: &Conn, by_ns: i64) -> Option<Jumped> {
     let before = own(conn, &blow.faults.keys).await?;
     let first = ahead(conn).await?;
     blow.node.move_wall_clock(by_ns).ok()?;
-    let then = ahead(conn).await;
+    let then = seen(conn, first, by_ns).await;
     let after = held(conn, &blow.faults.keys).await;
     let lost = match &after {
         Some(after) => lost(&before, after, looked.elapsed()),
@@ -71,15 +75,28 @@ async fn moved(blow: &Blow, conn: &Conn, by_ns: i64) -> Option<Jumped> {
         by_ns,
         lost: lost.clone(),
     });
-    let (then, _) = (then?, after?);
-    // As far as two questions can tell.
-    let (least, most) = (then.0 - first.1, then.1 - first.0);
-    let sure = most - least < by_ns.saturating_abs() / 2;
-    let so_far = (least..=most).contains(&by_ns);
-    (sure && so_far).then(|| Jumped {
-        by: signed(least + (most - least) / 2),
+    let (by, _) = (then?, after?);
+    Some(Jumped {
+        by: signed(by),
         lost,
     })
+}
+
+/// Waits until the server itself has seen its clock jump: some look at it only now and then, and
+/// count on by another one in between. Tells by how much, as far as two questions can tell.
+async fn seen(conn: &Conn, first: (i64, i64), by_ns: i64) -> Option<i64> {
+    let seen = async {
+        loop {
+            let then = ahead(conn).await?;
+            let (least, most) = (then.0 - first.1, then.1 - first.0);
+            let sure = most - least < by_ns.saturating_abs() / 2;
+            if sure && (least..=most).contains(&by_ns) {
+                return Some(least + (most - least) / 2);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(SEEN, seen).await.ok()?
 }
 
 /// A duration with its sign.
