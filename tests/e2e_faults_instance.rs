@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use support::told::events;
 use support::{Ended, INCONCLUSIVE, PASS, VIOLATED, oversold};
 
 /// How long a server may outlive its driver.
@@ -69,15 +70,6 @@ fn missed(ended: &Ended) {
     assert!(doubts.contains("nothing proves that it landed"), "{doubts}");
 }
 
-fn history(ended: &Ended) -> Vec<Value> {
-    let text = std::fs::read_to_string(ended.run_folder().join("history.jsonl"));
-    let text = text.expect("a history");
-    let lines = text.lines().skip(1);
-    lines
-        .map(|line| serde_json::from_str(line).expect("an event"))
-        .collect()
-}
-
 /// When things of a kind happened.
 fn when(history: &[Value], kind: &str) -> Vec<u64> {
     let events = history
@@ -98,7 +90,7 @@ fn an_executor_that_is_blocked_is_a_freeze_and_goes_on() {
     let text = sales(SHORT, &fault).replace("700ms", "3s");
     let ended = under("token-lua", &text);
     held(&ended, "wanted to move");
-    let history = history(&ended);
+    let history = events(&ended);
     let still = (when(&history, "frozen"), when(&history, "thawed"));
     assert!(still.1[0] - still.0[0] >= 400_000_000);
 }
@@ -123,7 +115,7 @@ fn a_watchdog_that_stands_still_loses_the_lease_of_a_section_that_goes_on() {
     let report = ended.report();
     let causes: Vec<_> = report.causes_of("overlap").into_iter().collect();
     assert_eq!(causes, ["lease-expired"], "{report:?}");
-    assert_eq!(when(&history(&ended), "frozen"), [0; 0]);
+    assert_eq!(when(&events(&ended), "frozen"), [0; 0]);
 }
 
 #[test]
@@ -132,7 +124,7 @@ fn a_watchdog_that_stands_still_for_less_than_a_lease_goes_on() {
     let fault = STALL.to_owned() + "for = \"300ms\"\n";
     let ended = under("token-lua-watchdog", &sales(LONG, &fault));
     held(&ended, "was due within 300ms and did nothing");
-    let history = history(&ended);
+    let history = events(&ended);
     let over = when(&history, "fault_ended")[0];
     assert!(
         when(&history, "renewed")
@@ -161,7 +153,7 @@ fn an_acquire_that_is_cancelled_in_flight_is_granted_to_nobody() {
     let found: Vec<_> = report.violated().into_iter().collect();
     assert_eq!(found, ["orphan-key"], "{report:?}");
     // The record claims no more than the caller knows.
-    let history = history(&ended);
+    let history = events(&ended);
     let unknown = history
         .iter()
         .find_map(|line| line["event"]["acquire_unknown"]["op"].as_u64());
@@ -180,7 +172,7 @@ fn what_is_cancelled_between_two_commands_stays_for_ever() {
     let ended = under("setnx-expire-del", &sales(SHORT, &fault));
     ended.exits(VIOLATED);
     landed(&ended, "done by 1 of 1 servers and dropped");
-    let left = history(&ended);
+    let left = events(&ended);
     let left = left.iter().map(|line| &line["event"]["key_at_end"]);
     let left: Vec<_> = left.filter(|left| left.is_object()).collect();
     assert_eq!(left.len(), 1, "the key is there");
@@ -207,7 +199,7 @@ fn a_renewal_that_is_cancelled_is_followed_by_the_next() {
         &text.replace("workers = 4", "workers = 2"),
     );
     held(&ended, "the renewal of worker");
-    let history = history(&ended);
+    let history = events(&ended);
     let failed = when(&history, "renewal_failed");
     assert_eq!(failed.len(), 1);
     assert!(
@@ -244,7 +236,7 @@ fn a_clock_that_jumps_forward_makes_a_watchdog_early_and_is_set_right_again() {
     let text = sales("constant = \"500ms\"", &fault);
     let ended = under("token-lua-watchdog", &text.replace("300ms\" }", "3s\" }"));
     held(&ended, "a clock that is off by +3.000s");
-    let history = history(&ended);
+    let history = events(&ended);
     let (struck, over) = (
         when(&history, "fault_began")[0],
         when(&history, "fault_ended")[0],
@@ -264,7 +256,7 @@ fn a_validity_on_a_clock_that_jumps_back_is_relied_on_for_too_long() {
     // Its first section writes after its lease has ended, beside another one; the other ones, whose
     // clocks are right, do not.
     let first = |ended: &Ended| {
-        let history = history(ended);
+        let history = events(ended);
         let wrote = history.iter().map(|line| &line["event"]["wrote"]);
         let of_first = wrote.filter(|wrote| wrote["op"] == first_worker(&history));
         of_first.map(|wrote| wrote["effect"].clone()).next()

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use support::told::events;
 use support::{ENVIRONMENT, Ended, INCONCLUSIVE, PASS, VIOLATED, files_named, oversold, package};
 
 /// How long a server may outlive its driver.
@@ -42,15 +43,6 @@ fn proof(ended: &Ended, fault: usize) -> &str {
     proof.unwrap_or_else(|| panic!("no proof: {covered}\n{}", ended.stdout))
 }
 
-fn history(ended: &Ended) -> Vec<Value> {
-    let text = std::fs::read_to_string(ended.run_folder().join("history.jsonl"));
-    let text = text.expect("a history");
-    let lines = text.lines().skip(1);
-    lines
-        .map(|line| serde_json::from_str(line).expect("an event"))
-        .collect()
-}
-
 /// What happened of one kind, in order, with its place in the history.
 fn told<'a>(history: &'a [Value], kind: &str) -> Vec<(usize, &'a Value)> {
     let events = history.iter().map(|line| &line["event"]).enumerate();
@@ -61,7 +53,7 @@ fn told<'a>(history: &'a [Value], kind: &str) -> Vec<(usize, &'a Value)> {
 
 /// The lock was taken again after the fault was over.
 fn taken_again(ended: &Ended) {
-    let history = history(ended);
+    let history = events(ended);
     let (over, _) = told(&history, "fault_ended")[0];
     let granted = told(&history, "granted");
     assert!(granted.iter().any(|(place, _)| *place > over));
@@ -94,7 +86,7 @@ fn a_restart_with_its_data_keeps_the_lock() {
         proof.contains("with its data") && proof.contains("run_id"),
         "{proof}"
     );
-    let history = history(&ended);
+    let history = events(&ended);
     assert_eq!(
         told(&history, "restarted")[0].1["lost"],
         Value::Array(vec![])
@@ -111,7 +103,7 @@ fn a_restart_without_its_data_loses_the_lock() {
         proof.contains("EXISTS stock:lock:sku_10086 became 0"),
         "{proof}"
     );
-    let history = history(&ended);
+    let history = events(&ended);
     assert_eq!(told(&history, "restarted")[0].1["lost"][0], 0);
     taken_again(&ended);
 }
@@ -139,7 +131,7 @@ fn a_killed_server_stays_away_and_nobody_gets_in() {
     let ended = struck("kill-server", "");
     ended.exits(PASS);
     assert!(proof(&ended, 0).contains("refuses connections"));
-    let history = history(&ended);
+    let history = events(&ended);
     let (over, _) = told(&history, "fault_ended")[0];
     let granted = told(&history, "granted");
     assert!(granted.iter().all(|(place, _)| *place < over));
@@ -151,7 +143,7 @@ fn a_clock_that_jumps_forward_ends_the_lease() {
     let ended = struck("clock-jump", "by = \"3s\"");
     broke_only_by(&ended, "server-clock");
     assert!(proof(&ended, 0).contains("+3.00"), "{}", proof(&ended, 0));
-    let history = history(&ended);
+    let history = events(&ended);
     assert_eq!(told(&history, "clock_jumped")[0].1["lost"][0], 0);
     taken_again(&ended);
 }
@@ -209,7 +201,7 @@ fn refuses(kind: &str, error: &str) {
         proof.contains("A WRITE WITH") && proof.contains(error),
         "{proof}"
     );
-    let history = history(&ended);
+    let history = events(&ended);
     assert!(!told(&history, "acquire_failed").is_empty());
     taken_again(&ended);
 }

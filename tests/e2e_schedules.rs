@@ -4,6 +4,7 @@
 mod support;
 
 use serde_json::Value;
+use support::told::events;
 use support::{Ended, INCONCLUSIVE, PASS, oversold};
 
 /// Short sales for two seconds, with some faults.
@@ -34,15 +35,6 @@ fn covered(ended: &Ended, fault: usize) -> Value {
     ended.report().trials()[0]["coverage"]["faults"][fault].clone()
 }
 
-fn history(ended: &Ended) -> Vec<Value> {
-    let text = std::fs::read_to_string(ended.run_folder().join("history.jsonl"));
-    let text = text.expect("a history");
-    let lines = text.lines().skip(1);
-    lines
-        .map(|line| serde_json::from_str(line).expect("an event"))
-        .collect()
-}
-
 /// The places of the events of a kind.
 fn places(history: &[Value], kind: &str) -> Vec<usize> {
     let events = history.iter().enumerate();
@@ -65,7 +57,7 @@ fn a_fault_strikes_every_so_many_times_at_a_point() {
     let line = format!("landed {landed} of 3 times: ");
     assert!(ended.stdout.contains(&line), "{}", ended.stdout);
     // Before the first strike two sections, between two of them ten.
-    let history = history(&ended);
+    let history = events(&ended);
     let (worked, began) = (places(&history, "working"), places(&history, "fault_began"));
     let before = began
         .iter()
@@ -84,7 +76,7 @@ fn a_fault_strikes_when_a_grant_is_seen_and_before_its_section() {
         "again = true",
     ));
     ended.exits(PASS);
-    let history = history(&ended);
+    let history = events(&ended);
     let began = places(&history, "fault_began")[0];
     let seen = |kind: &str| places(&history[..began], kind).len();
     assert_eq!((seen("granted"), seen("entered")), (4, 3));
@@ -130,7 +122,7 @@ fn two_freezes_of_one_instance_last_as_long_as_the_longer_one() {
     let longer = freeze(at, "").replace("30ms", "400ms");
     let ended = run(&(freeze(at, "") + &longer));
     ended.exits(PASS);
-    let history = history(&ended);
+    let history = events(&ended);
     let at = |kind: &str| {
         let places = places(&history, kind);
         assert_eq!(places.len(), 1, "{kind}");

@@ -160,13 +160,13 @@ impl Operation {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Renews the lease until nobody polls it any more; tells the section if the lease is lost.
-    /// One failed renewal is no loss while the lease may still live.
-    pub(super) async fn watch(&self, watchdog: &dyn Watchdog) {
+    /// Renews the lease, held since that moment, until nobody polls it any more; tells the section if
+    /// the lease is lost. One failed renewal is no loss while the lease may still live.
+    pub(super) async fn watch(&self, watchdog: &dyn Watchdog, since: LocalTime) {
         let (op, clock) = (self.op, self.clock());
         let ttl = self.shared.plan.ttl();
-        let mut asked = clock.now();
-        let mut extended = asked;
+        let mut asked = since;
+        let mut extended = since;
         loop {
             clock.sleep_until(asked.plus(watchdog.every())).await;
             self.shared.faults.watchdog_passes(self.instance).await;
@@ -258,7 +258,8 @@ pub(super) fn stray(operation: Arc<Operation>) -> Boxed<'static, ()> {
     Box::pin(async move {
         let at_most = operation.shared.plan.ttl() * 3;
         if let Some(watchdog) = operation.shared.lock.watchdog() {
-            let _ = tokio::time::timeout(at_most, operation.watch(watchdog)).await;
+            let since = operation.clock().now();
+            let _ = tokio::time::timeout(at_most, operation.watch(watchdog, since)).await;
         }
         operation.record(Kind::Done { op: operation.op });
     })

@@ -37,8 +37,11 @@ impl Worker {
         let late = match self.shared.lock.watchdog().filter(|_| grant.is_some()) {
             None => section.await,
             Some(watchdog) => {
+                // Read before the section goes on, as it is when a watchdog is started: what happens to
+                // the clock inside the section comes after it.
+                let since = operation.clock().now();
                 let watch = async {
-                    operation.watch(watchdog).await;
+                    operation.watch(watchdog, since).await;
                     std::future::pending().await
                 };
                 tokio::select! { biased; late = section => late, late = watch => late }

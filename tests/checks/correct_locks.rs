@@ -422,6 +422,16 @@ fn lock_findings(judged: &Judgement) -> Vec<String> {
         .collect()
 }
 
+/// Takes out the one alarm for which there is a reason: each key that is said to be kept is.
+fn without_kept_keys(judged: &mut Judgement, kept: &[OpId]) {
+    let by_right = |finding: &Finding| {
+        let mut named = finding.witnesses.iter().filter(|w| w.role == Role::Holder);
+        finding.property == Property::OrphanKey && named.any(|w| kept.contains(&w.op))
+    };
+    judged.findings.retain(|finding| !by_right(finding));
+    judged.by_driver.retain(|finding| !by_right(finding));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -429,13 +439,7 @@ proptest! {
     fn a_lock_that_is_right_raises_no_alarm(shape in shapes(true)) {
         let (events, _, kept) = history_with_kept(&shape);
         let mut judged = judged(&shape, &events);
-        // But the one for which there is a reason: each key that is said to be kept is.
-        let by_right = |finding: &Finding| {
-            let mut named = finding.witnesses.iter().filter(|w| w.role == Role::Holder);
-            finding.property == Property::OrphanKey && named.any(|w| kept.contains(&w.op))
-        };
-        judged.findings.retain(|finding| !by_right(finding));
-        judged.by_driver.retain(|finding| !by_right(finding));
+        without_kept_keys(&mut judged, &kept);
         prop_assert_eq!(lock_findings(&judged), Vec::<String>::new());
     }
 
@@ -447,12 +451,7 @@ proptest! {
         let (mut events, _, kept) = history_with_kept(&shape);
         events.truncate(at.index(events.len()));
         let mut judged = judged(&shape, &events);
-        let by_right = |finding: &Finding| {
-            let mut named = finding.witnesses.iter().filter(|w| w.role == Role::Holder);
-            finding.property == Property::OrphanKey && named.any(|w| kept.contains(&w.op))
-        };
-        judged.findings.retain(|finding| !by_right(finding));
-        judged.by_driver.retain(|finding| !by_right(finding));
+        without_kept_keys(&mut judged, &kept);
         prop_assert_eq!(lock_findings(&judged), Vec::<String>::new());
         let why = judged.doubts.iter().any(|why| why.contains("cut off"));
         prop_assert!(why, "{:?}", judged.doubts);

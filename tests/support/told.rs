@@ -13,13 +13,19 @@ pub struct Told {
     pub about: Value,
 }
 
-/// The history of the only trial.
-pub fn history(ended: &Ended) -> Vec<Told> {
+/// The lines of the only trial's history, without its header.
+pub fn events(ended: &Ended) -> Vec<Value> {
     let files = files_named("history.jsonl", &ended.reports);
     let text = std::fs::read_to_string(&files[0]).expect("a history");
     let lines = text.lines().skip(1);
-    let read = |line: &str| {
-        let line: Value = serde_json::from_str(line).expect("JSON");
+    lines
+        .map(|line| serde_json::from_str(line).expect("an event"))
+        .collect()
+}
+
+/// The history of the only trial.
+pub fn history(ended: &Ended) -> Vec<Told> {
+    let read = |line: &Value| {
         let kind = line["event"].as_object().expect("a kind");
         let (what, about) = kind.iter().next().expect("one kind");
         Told {
@@ -28,7 +34,7 @@ pub fn history(ended: &Ended) -> Vec<Told> {
             about: about.clone(),
         }
     };
-    lines.map(read).collect()
+    events(ended).iter().map(read).collect()
 }
 
 /// When something happened first.
